@@ -205,7 +205,9 @@ Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) 
     }
   for (auto& device : devices_)
     if (device->memory) SeeMemory(now, *device, actions);
+  looks_.Decided(now);
   Redecide(now, actions);
+  looks_.Asked(actions.look_again);
   return Ok();
 }
 
@@ -275,7 +277,7 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
     view.held = vgpu.cap_level <= Duration{0};
   }
   device.verdicts.resize(device.views.size());
-  const Instant look_again = device.policy->Decide({now, device.views}, device.verdicts);
+  const Instant look_again = device.policy->Decide({now, device.views, looks_.late()}, device.verdicts);
   actions.look_again = std::min(actions.look_again, look_again);
   for (std::size_t i = 0; i < device.views.size(); ++i) {
     if (kept) device.views[i].held = device.verdicts[i].held;

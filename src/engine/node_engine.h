@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "core/schedule/cap_bucket.h"
+#include "core/schedule/late_looks.h"
 #include "core/stats/loop_costs.h"
 #include "engine/events.h"
 
@@ -229,6 +230,7 @@ class NodeEngine {
   std::map<VgpuId, std::unique_ptr<Vgpu_>> vgpus_;
   std::map<std::string, VgpuId, std::less<>> names_;
   const Vgpu_* drawn_last_ = nullptr;  // the vGPU of the last FramesDone
+  core::LateLooks looks_;
   std::uint64_t next_id_ = 1;
 };
 

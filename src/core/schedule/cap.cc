@@ -40,7 +40,7 @@ class Cap final : public Policy {
       view.held = left_[i].of_cap <= Duration{0};
       awake |= Competes(view, input.now, kRenewedFor);
     }
-    const Instant look_again = order_->Decide({input.now, views_}, verdicts);
+    const Instant look_again = order_->Decide({input.now, views_, input.late}, verdicts);
     giving_way_.See(input.now, input.vgpus);
     for (std::size_t i = 0; i < views_.size(); ++i) {
       views_[i].used = input.vgpus[i].used;

@@ -128,7 +128,7 @@ class Hybrid final : public Policy {
       view.weight = static_cast<std::uint32_t>(
           std::clamp((share > 0 ? share : fair) * kWeightMax, 1.0, static_cast<double>(kWeightMax)));
     }
-    return shares_->Decide({input.now, views_}, verdicts);
+    return shares_->Decide({input.now, views_, input.late}, verdicts);
   }
 
   Tenant& TenantOf(const VgpuView& vgpu) {

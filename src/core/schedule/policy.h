@@ -66,6 +66,7 @@ struct PolicyInput {
 };
 
 /// `Instant::max()`: no further decision is needed until an event at a gate.
+  Duration late{};                  // how much later than asked for decisions come (late_looks.h)
 inline constexpr Instant kNever = Instant::max();
 
 class Policy {
