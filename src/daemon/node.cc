@@ -56,7 +56,7 @@ void Node::LookAt(Instant when) {
     look_timer_.cancel();
     return;
   }
-  look_at_ = std::max(when, looked_ + kLookSpacing);
+  look_at_ = std::max(when, looked_ + core::kLookSpacing);
   look_timer_.expires_at(ToSteady(look_at_));
   look_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) Look();
@@ -92,7 +92,7 @@ void Node::Look() {
   // Before it stops polling, the daemon requests doorbells and then polls once more. The last poll sees programs that
   // entered in between.
   const bool sleepy = actions_.look_again == core::kNever;
-  const bool asked = WantDoorbells(sleepy);
+  const bool asked = WantEntryBells(sleepy);
   LookAt(sleepy && asked ? now : actions_.look_again);
 }
 
@@ -113,15 +113,10 @@ void Node::SampleMemory() {
   }
 }
 
-bool Node::WantDoorbells(bool wanted) {
+bool Node::WantEntryBells(bool wanted) {
   bool changed = false;
-  for (const auto& [id, tenancy] : tenancies_) {
-    const bool here = wanted && tenancy->mode == proto::GateMode::kGated;
-    if (here == tenancy->doorbell_wanted) continue;
-    tenancy->doorbell_wanted = here;
-    tenancy->gate->WantDoorbell(here);
-    changed = true;
-  }
+  for (const auto& [id, tenancy] : tenancies_)
+    changed |= tenancy->WantBell(proto::kRingAtEntry, wanted && tenancy->mode == proto::GateMode::kGated);
   return changed;
 }
 
@@ -164,6 +159,9 @@ void Node::Carry() {
     if (grant.delta_ns != 0) found->second->gate->Grant(grant.delta_ns);
     if (grant.wake) found->second->gate->WakeNext();
   }
+  for (const engine::RingAtEnd& ring : actions_.ring_at_end)
+    if (const auto found = tenancies_.find(ring.vgpu); found != tenancies_.end())
+      found->second->WantBell(proto::kRingAtEnd, ring.wanted);
   for (const engine::EndExecutors& end : std::exchange(actions_.end, {})) {
     const auto found = tenancies_.find(end.vgpu);
     if (found == tenancies_.end()) continue;
@@ -296,8 +294,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   tenancy.socket_watches[id] =
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
   if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);
-  tenancy.doorbell_wanted = false;
-  tenancy.gate->WantDoorbell(false);
+  tenancy.WantBell(proto::kRingAtEntry, false);
   Step(engine::ProcessAttached{tenancy.saved.id, id, proto::Draws((*process)->api())});
 }
 

@@ -27,8 +27,6 @@ namespace weir::daemon {
 
 /// The interval for heartbeats, frame records and marks of use, and the longest time between two polls.
 inline constexpr Duration kHousekeeping = milliseconds(50);
-/// Minimum interval between polls, so that a doorbell that rings continuously can't make the daemon poll more often.
-inline constexpr Duration kLookSpacing = microseconds(200);
 /// A connection must send Hello within this time.
 inline constexpr Duration kHelloWithin = seconds(2);
 /// The minimum interval between two events that say that a vGPU has no place for another process.
@@ -130,7 +128,7 @@ class Node {
   bool IsExecutor(const Tenancy& tenancy, pid_t pid);
   gate::Places PlacesOf(const Tenancy& tenancy, pid_t asks);
   void NoteFull(Tenancy& tenancy, std::string why);
-  bool WantDoorbells(bool wanted);
+  bool WantEntryBells(bool wanted);
   void Housekeeping();
   void OnConnection(Tenancy& tenancy);
   void OnHello(Tenancy& tenancy, std::uint64_t pending);

@@ -20,7 +20,7 @@ struct Node::Tenancy {
   SavedVgpu saved;
   std::unique_ptr<gate::VgpuGate> gate;
   proto::GateMode mode = proto::GateMode::kOpen;
-  bool doorbell_wanted = false;
+  std::uint32_t doorbell_wanted = 0;  // as last written
   FrameLog frames;
   std::optional<Instant> full_said;  // last event about a process that found no place
   std::unique_ptr<ExecutorHost> executor;
@@ -34,6 +34,15 @@ struct Node::Tenancy {
   platform::Fd owner;  // pidfd of the program that owns an ephemeral vGPU
   std::unique_ptr<FdWatch> owner_watch;
   bool owner_ended = false;
+
+  /// Whether it changes what the agents are asked for.
+  bool WantBell(std::uint32_t point, bool wanted) {
+    const std::uint32_t points = wanted ? doorbell_wanted | point : doorbell_wanted & ~point;
+    if (points == doorbell_wanted) return false;
+    doorbell_wanted = points;
+    gate->WantDoorbell(points);
+    return true;
+  }
 };
 
 }  // namespace weir::daemon

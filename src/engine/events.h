@@ -184,10 +184,17 @@ struct EndExecutors {
   VgpuId vgpu;
 };
 
+/// Whether the agents of the vGPU ring the doorbell at the end of their work.
+struct RingAtEnd {
+  VgpuId vgpu;
+  bool wanted = false;
+};
+
 struct Actions {
   std::vector<Publish> publish;  // first: a mode must be published before the wake that follows it
   std::vector<Tell> tell;
   std::vector<AllowanceGrant> grant;
+  std::vector<RingAtEnd> ring_at_end;
   std::vector<DrainChange> leave;  // in this order
   std::vector<EndExecutors> end;
   std::vector<Note> notes;
@@ -197,6 +204,7 @@ struct Actions {
     publish.clear();
     tell.clear();
     grant.clear();
+    ring_at_end.clear();
     leave.clear();
     end.clear();
     notes.clear();

@@ -284,6 +284,24 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
     Apply(*device.owners[i], device.verdicts[i], now, actions);
   }
 }
+  AskForEnds(device, actions);
+}
+
+/// While a vGPU waits for work of another one that frees the device, the agents of the latter ring at its end. The
+/// device is then idle until the look that follows, and not until the next tick. (A vGPU that its cap holds back would
+/// gain nothing.)
+void NodeEngine::AskForEnds(Device_& device, Actions& actions) {
+  const auto waits = [](const Vgpu_& vgpu) { return vgpu.View().waiting > 0 && !vgpu.View().held && !vgpu.paused; };
+  std::size_t waiters = 0;
+  for (const Vgpu_* vgpu : device.owners) waiters += waits(*vgpu) ? 1 : 0;
+  for (std::size_t i = 0; i < device.views.size(); ++i) {
+    Vgpu_& vgpu = *device.owners[i];
+    const bool others_wait = waiters > (waits(vgpu) ? 1u : 0u);
+    const bool wanted = others_wait && vgpu.View().in_flight > 0 && device.verdicts[i].frees_device;
+    if (wanted == vgpu.ring_at_end) continue;
+    vgpu.ring_at_end = wanted;
+    actions.ring_at_end.push_back({vgpu.id, wanted});
+  }
 
 void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions) {
   const core::VgpuView& view = vgpu.View();

@@ -80,6 +80,7 @@ struct NodeEngine::Vgpu_ {
   proto::GateMode mode = proto::GateMode::kOpen;
   Duration frame_interval{};
   core::FrameSync sync = core::FrameSync::kAuto;
+  bool ring_at_end = false;
   std::int64_t expected_allowance_ns = 0;
   Instant sampled_at{};
   Instant last_progress{};  // last time that it was charged, or had no reason to be

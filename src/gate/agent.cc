@@ -127,7 +127,7 @@ void Agent::Enter(Ticket& ticket, std::int64_t now_ns) noexcept {
   // Sequentially consistent here and in the daemon: either the daemon sees this work in flight, or this thread sees
   // that the daemon wants the doorbell.
   process.in_flight.fetch_add(1, std::memory_order_seq_cst);
-  if (attachment.vgpu().doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment.RingDoorbell();
+  if (attachment.DoorbellWanted(proto::kRingAtEntry)) attachment.RingDoorbell();
   ticket.entered = true;
 }
 
@@ -153,7 +153,9 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   proto::ProcessRegion& process = attachment.process();
   process.reserved_ns.fetch_sub(reserved_ns, std::memory_order_relaxed);
   process.gpu_ns_total.fetch_add(gpu_ns, std::memory_order_relaxed);
-  if (ticket.entered) process.in_flight.fetch_sub(1, std::memory_order_relaxed);
+  const bool last = ticket.entered && process.in_flight.fetch_sub(1, std::memory_order_relaxed) == 1;
+  // A daemon that sets the bit at this moment looks again at its next tick, so no stronger order is needed.
+  if (last && attachment.DoorbellWanted(proto::kRingAtEnd)) attachment.RingDoorbell();
   const std::int64_t at_once_ns = std::min(frame.present_ns + ticket.wait_ns, frame.end_ns);
 
   const Lock lock(mutex_);
@@ -188,7 +190,7 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   const Waiting waiting(attachment.process());
   const std::int64_t start_ns = now_ns;
   std::int64_t looked_ns = now_ns;  // last check of the socket; signals and wakes end waits early
-  if (region.doorbell_wanted.load(std::memory_order_seq_cst) != 0) attachment.RingDoorbell();
+  if (attachment.DoorbellWanted(proto::kRingAtEntry)) attachment.RingDoorbell();
   for (;;) {
     const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
     if (attachment.TryReserve(ticket.reserved_ns)) break;

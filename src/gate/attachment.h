@@ -25,6 +25,10 @@ struct Attachment {
   [[nodiscard]] proto::VgpuRegion& vgpu() const { return *vgpu_mapping.As<proto::VgpuRegion>(); }
   [[nodiscard]] proto::ProcessRegion& process() const { return *process_mapping.As<proto::ProcessRegion>(); }
 
+  /// Whether the daemon wants the doorbell at this point: proto::kRingAtEntry or kRingAtEnd.
+  [[nodiscard]] bool DoorbellWanted(std::uint32_t point) const {
+    return (vgpu().doorbell_wanted.load(std::memory_order_seq_cst) & point) != 0;
+  }
   void RingDoorbell() const;
   /// Takes `cost_ns` from the allowance if the gate lets this process pass now.
   bool TryReserve(std::int64_t cost_ns);

@@ -168,7 +168,8 @@ class VgpuGate {
   void Publish(const Controls& controls);
   /// The number of the last published memory order; 0: none yet.
   [[nodiscard]] std::uint32_t memory_order() const { return memory_order_; }
-  void WantDoorbell(bool wanted) { page().doorbell_wanted.store(wanted ? 1 : 0, std::memory_order_seq_cst); }
+  /// `points`: a set of proto::kRingAtEntry and kRingAtEnd.
+  void WantDoorbell(std::uint32_t points) { page().doorbell_wanted.store(points, std::memory_order_seq_cst); }
   /// Clamped to ± kBelievableNs, whatever a tenant wrote.
   [[nodiscard]] std::int64_t AllowanceNs() const {
     return std::clamp(page().allowance_ns.load(std::memory_order_relaxed), -kBelievableNs, kBelievableNs);

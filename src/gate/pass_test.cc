@@ -162,11 +162,27 @@ TEST_F(Gate, TheDoorbellRingsOnEntryOnlyWhenWanted) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
   EXPECT_FALSE(Rang(host()));
-  host().With([](VgpuGate& gate) { gate.WantDoorbell(true); });
+  host().With([](VgpuGate& gate) { gate.WantDoorbell(proto::kRingAtEntry); });
   ASSERT_TRUE(Present(agent));
   EXPECT_TRUE(Rang(host()));
   EXPECT_FALSE(Rang(host())) << "it was answered";
-  host().With([](VgpuGate& gate) { gate.WantDoorbell(false); });
+  host().With([](VgpuGate& gate) { gate.WantDoorbell(0); });
+  ASSERT_TRUE(Present(agent));
+  EXPECT_FALSE(Rang(host()));
+}
+
+TEST_F(Gate, TheDoorbellRingsAtTheEndOfTheLastWorkInFlightWhenWanted) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  host().With([](VgpuGate& gate) { gate.WantDoorbell(proto::kRingAtEnd); });
+  const Ticket first = agent.Enter(platform::NowNs());
+  const Ticket second = agent.Enter(platform::NowNs());
+  EXPECT_FALSE(Rang(host())) << "entering is not an end";
+  LeaveNow(agent, first, 0);
+  EXPECT_FALSE(Rang(host())) << "other work of this process is still in flight";
+  LeaveNow(agent, second, 0);
+  EXPECT_TRUE(Rang(host()));
+  host().With([](VgpuGate& gate) { gate.WantDoorbell(0); });
   ASSERT_TRUE(Present(agent));
   EXPECT_FALSE(Rang(host()));
 }
@@ -176,7 +192,7 @@ TEST_F(Gate, TheDoorbellRingsWhenAProcessMustWait) {
   ASSERT_TRUE(Attach(agent));
   host().SetAllowance(0);
   host().SetMode(GateMode::kGated);
-  host().With([](VgpuGate& gate) { gate.WantDoorbell(true); });
+  host().With([](VgpuGate& gate) { gate.WantDoorbell(proto::kRingAtEntry); });
   const Presenter presenter(agent);
   EXPECT_TRUE(WaitUntil([this] { return Rang(host()); }));
   EXPECT_FALSE(presenter.passed());

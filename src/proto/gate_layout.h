@@ -28,8 +28,8 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-inline constexpr std::uint16_t kGateVersionMinor =
-    6;  // 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block
+/// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the end
+inline constexpr std::uint16_t kGateVersionMinor = 7;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -49,6 +49,12 @@ enum class GateMode : std::uint32_t {
   kPaused = 2,  // wait until the mode changes
 };
 inline constexpr std::uint32_t kGateModeMax = 2;
+
+/// When an agent rings the doorbell; a set of bits in VgpuRegion::doorbell_wanted.
+/// The daemon is not polling: ring on entering the gate.
+inline constexpr std::uint32_t kRingAtEntry = 1;
+/// (1.7) Others wait for the work in flight: ring when the last of this process's work in flight has ended.
+inline constexpr std::uint32_t kRingAtEnd = 2;
 
 /// How a paced frame is synchronised with the device before its present is delayed, so that the duration of the present
 /// can be predicted (VGRIS, section 3.2: "Flush" before "Sleep").
@@ -70,11 +76,11 @@ struct VgpuRegion {
   RegionHeader header;
 
   // -- offset 64: control. Writer: daemon. Read by agents on every frame.
-  AtomicU32 mode;               // GateMode
-  AtomicU32 doorbell_wanted;    // 1: the daemon is not polling, so an agent that enters the gate must ring the doorbell
-  AtomicI64 heartbeat_ns;       // CLOCK_MONOTONIC; written at least every kHeartbeatPeriodNs
-  AtomicI64 frame_interval_ns;  // pace one frame per interval; 0: no pacing
-  AtomicU32 cap_ppm;            // of the device's capacity, for display and agents that limit themselves
+  AtomicU32 mode;                // GateMode
+  AtomicU32 doorbell_wanted;     // kRingAtEntry, kRingAtEnd
+  AtomicI64 heartbeat_ns;        // CLOCK_MONOTONIC; written at least every kHeartbeatPeriodNs
+  AtomicI64 frame_interval_ns;   // pace one frame per interval; 0: no pacing
+  AtomicU32 cap_ppm;             // of the device's capacity, for display and agents that limit themselves
   AtomicU32 memory_limit_slots;  // of kSlotBytes; 0: no limit
   AtomicU64 messages_sent;       // number of messages sent to this vGPU's agents; after a change an agent must read the
                                  // socket

@@ -58,6 +58,9 @@ struct Verdict {
   Duration frame_interval{};  // pace one frame per interval; zero: no pacing
   FrameSync sync = FrameSync::kAuto;
   bool held = false;  // held by its cap; set by policies that enforce caps
+  // Its program does not return at once: the end of its work frees the device for others, so its agents should tell of
+  // it rather than let the next decision find it.
+  bool frees_device = false;
 };
 
 struct PolicyInput {
@@ -66,6 +69,9 @@ struct PolicyInput {
 };
 
 /// `Instant::max()`: no further decision is needed until an event at a gate.
+/// The least time between two decisions: what rings the doorbell all the time can't make the daemon decide more often.
+inline constexpr Duration kLookSpacing = microseconds(200);
+
   Duration late{};                  // how much later than asked for decisions come (late_looks.h)
 inline constexpr Instant kNever = Instant::max();
 
