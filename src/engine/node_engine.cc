@@ -254,7 +254,8 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   // since the others progress because it no longer holds them back.
   const Instant waited_since = view.stuck ? vgpu.last_progress : std::max(vgpu.last_progress, vgpu.device->busy_until);
   view.stuck = now - waited_since > kStuckAfter;
-  view.waiting = view.stuck ? 0 : sample.waiting;
+  // A paused vGPU's waiting threads want nothing that a policy could give.
+  view.waiting = view.stuck || vgpu.paused ? 0 : sample.waiting;
   view.in_flight = view.stuck ? 0 : sample.in_flight;
   if ((busy || spent != 0) && !view.stuck) view.last_active = now;
 }

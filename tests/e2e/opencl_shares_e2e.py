@@ -110,5 +110,29 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
         self.assertEqual(status, 400, body)
 
 
+class LongKernels(emulated.WithEmulatedNode, OpenClTenants):
+    """One program launches kernels of 2 ms and waits for each pair, the other kernels of half a second that cannot be cut into
+    smaller ones, on a device that does not preempt. Between two pairs the first one is idle for less than a millisecond."""
+    prompt_if_permitted = True
+    description = emulated.CARD.replace('arbitration = "time-slice"', 'arbitration = "fifo"') + KERNELS.replace("30 ns", "1 us")
+
+    def test_the_short_kernels_keep_their_share(self):
+        self.node.create("short", weight=75)
+        self.node.create("long", weight=25)
+        self.start(loop(600, items=2000, rounds=1, ahead=2, whole=True), "short")
+        self.start(loop(600, items=500_000, rounds=1, ahead=2, whole=True), "long")
+        for name in ("short", "long"):
+            self.wait_busy(name)
+        for policy, wanted in (("proportional-share", 0.75), ("round-robin", 0.5)):
+            self.node.policy(policy)
+
+            def check(use, wanted=wanted, policy=policy):
+                share = use["short"] / (use["short"] + use["long"])
+                print(f"{policy}: {share:.4f}, use {use['short'] + use['long']:.3f}")
+                self.assertAlmostEqual(share, wanted, delta=0.05)  # a long kernel is 3 % of the time
+
+            self.settled({name: executors_of(self.node, name)[0] for name in ("short", "long")}, 15, check)
+
+
 if __name__ == "__main__":
     e2e.main()

@@ -105,8 +105,8 @@ std::unique_ptr<Policy> MakeCap(const CapParams& params) {
 }
 
 std::unique_ptr<Policy> MakeCapPaper(const CapPaperParams& params) {
-  return std::make_unique<Cap>(ClockOf(params, /*forgives=*/true), MakeRoundRobin({.quantum = params.quantum}),
-                               Duration{0}, Duration{0});
+  return std::make_unique<Cap>(ClockOf(params, /*forgives=*/true),
+                               MakeRoundRobin({.quantum = params.quantum, .grace = {}}), Duration{0}, Duration{0});
 }
 
 }  // namespace weir::core

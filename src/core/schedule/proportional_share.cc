@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/schedule/anticipation.h"
+
 namespace weir::core {
 namespace {
 
@@ -27,7 +29,8 @@ constexpr Duration kLoneAhead = milliseconds(20);
 
 class ProportionalShare final : public Policy {
  public:
-  explicit ProportionalShare(const ProportionalShareParams& params) : params_(params) {}
+  explicit ProportionalShare(const ProportionalShareParams& params)
+      : params_(params), anticipation_{.grace = params.grace, .hold_duty = params.hold_duty, .tick = params.tick} {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     Charge(input);
@@ -35,7 +38,9 @@ class ProportionalShare final : public Policy {
     const Front front = FrontOf(input);
     if (const VgpuView* lone = LoneMember(input)) return DecideLone(input, *lone, verdicts);
     for (std::size_t i = 0; i < input.vgpus.size(); ++i)
-      verdicts[i] = {.admission = Admission::kGated, .allowance = Allow(input.vgpus[i], front), .frame_interval = {}};
+      verdicts[i] = {.admission = Admission::kGated,
+                     .allowance = Allow(input.vgpus[i], front),
+                     .frees_device = !anticipation_.CouldUse(input.vgpus[i], ShareOf(input.vgpus[i]))};
     return front.awake ? input.now + params_.tick : kNever;
   }
 
@@ -91,9 +96,10 @@ class ProportionalShare final : public Policy {
   /// The centre is the weighted mean virtual time of the members, which are the vGPUs active within `member`. A new
   /// member starts at the centre, without credit for the time before. A lagging member keeps its claim up to `lag` of
   /// device time, plus two of the largest recent steps, so that another vGPU's long frame never costs a member its
-  /// claim. The claim also holds against the member that is farthest ahead. Otherwise a heavy member that lags would be
-  /// nearly the centre itself, and a light one that used the heavy member's idle time would wait until all of it was
-  /// made up for.
+  /// claim. A member that competes without a pause keeps all of it: it lags only because frames can't be preempted, and
+  /// the others wait until it has caught up, which takes longer than a step is remembered. The claim also holds against
+  /// the member that is farthest ahead. Otherwise a heavy member that lags would be nearly the centre itself, and a
+  /// light one that used the heavy member's idle time would wait until all of it was made up for.
   void Recentre(const PolicyInput& input) {
     double weights = 0;
     double ahead = std::numeric_limits<double>::lowest();
@@ -115,7 +121,7 @@ class ProportionalShare final : public Policy {
     for (const VgpuView& vgpu : input.vgpus) {
       Service& service = ServiceOf(vgpu);
       if (!service.member) continue;
-      service.v = std::max({service.v, floor, ahead - claim / vgpu.weight});
+      if (!KeepsClaim(vgpu, input)) service.v = std::max({service.v, floor, ahead - claim / vgpu.weight});
       center += service.v * (vgpu.weight / weights);
     }
     center_ = center;
@@ -129,33 +135,28 @@ class ProportionalShare final : public Policy {
     bool awake = false;
     for (const VgpuView& vgpu : input.vgpus) {
       awake |= Competes(vgpu, input.now, kAwake);
-      if (!HoldsOthersBack(vgpu, input.now)) continue;
+      if (!HoldsOthersBack(vgpu, input)) continue;
       weights += vgpu.weight;
       least = std::min(least, ServiceOf(vgpu).v);
     }
-    if (weights > 0) return {true, true, least + static_cast<double>(params_.quantum.count()) / weights, 0};
+    if (weights > 0) {
+      const Duration until_next = params_.quantum + input.late;
+      return {true, true, least + static_cast<double>(until_next.count()) / weights, 0};
+    }
     double all_weights = 0;
     for (const VgpuView& vgpu : input.vgpus) all_weights += vgpu.weight;
     return {false, awake, 0, static_cast<double>(params_.quantum.count()) / std::max(all_weights, 1.0)};
   }
 
-  [[nodiscard]] bool HoldsOthersBack(const VgpuView& vgpu, Instant now) const {
+  [[nodiscard]] bool HoldsOthersBack(const VgpuView& vgpu, const PolicyInput& input) const {
     if (vgpu.held || !vgpu.attached) return false;
-    if (vgpu.waiting > 0 || vgpu.in_flight > 0) return true;
-    return now - vgpu.last_active < std::min(params_.grace, 2 * vgpu.frame_think) && CouldUseItsShare(vgpu);
+    return vgpu.waiting > 0 || vgpu.in_flight > 0 || anticipation_.Expects(vgpu, input, ShareOf(vgpu));
+  }
+  [[nodiscard]] bool KeepsClaim(const VgpuView& vgpu, const PolicyInput& input) const {
+    return !vgpu.held && vgpu.attached && anticipation_.Persists(vgpu, input, ShareOf(vgpu));
   }
 
-  /// Frames can't be preempted: a long frame that is admitted while a vGPU prepares its next frame costs that vGPU its
-  /// claim. So the device is kept idle for a vGPU that could use its share, for about as long as its next frame should
-  /// take to arrive. It could use its share if its frames, alone, would keep the device busy for that fraction or for
-  /// `hold_duty`. A vGPU that can't, such as a game with its own limit of 60 frames/s, is not waited for. Presents that
-  /// block are such a limit: the time until the next frame is the time until a vertical blank.
-  [[nodiscard]] bool CouldUseItsShare(const VgpuView& vgpu) const {
-    if (vgpu.blocks) return false;
-    const double alone = SecondsOf(vgpu.frame_gpu + vgpu.least_think);
-    const double share = vgpu.weight / std::max(member_weights_, 1.0);
-    return alone > 0 && SecondsOf(vgpu.frame_gpu) / alone >= std::min(share, params_.hold_duty);
-  }
+  [[nodiscard]] double ShareOf(const VgpuView& vgpu) const { return vgpu.weight / std::max(member_weights_, 1.0); }
 
   Duration Allow(const VgpuView& vgpu, const Front& front) {
     const Service& service = ServiceOf(vgpu);
@@ -169,6 +170,7 @@ class ProportionalShare final : public Policy {
   [[nodiscard]] const Service& ServiceOf(const VgpuView& vgpu) const { return services_.Seen(vgpu); }
 
   const ProportionalShareParams params_;
+  const Anticipation anticipation_;
   Instant last_{};
   double center_ = 0;
   double member_weights_ = 0;

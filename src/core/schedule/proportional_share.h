@@ -35,6 +35,12 @@ struct ProportionalShareParams {
   }
 };
 
+/// While a vGPU waits that its cap doesn't hold back, the device has no work for this long at most: until the end of a
+/// frame is noticed, for the program's next frame, and until the next decision.
+constexpr Duration ReactionTime(const ProportionalShareParams& params) {
+  return params.tick + params.grace + params.tick + kLookSpacing;
+}
+
 std::unique_ptr<Policy> MakeProportionalShare(const ProportionalShareParams& params);
 
 }  // namespace weir::core

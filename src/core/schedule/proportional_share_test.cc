@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "core/schedule/policy_table.h"
+
 namespace weir::core {
 namespace {
 
@@ -52,7 +54,7 @@ TEST(ProportionalShare, WaitsForALaggingVgpuUpToItsNextFrameTime) {
   b.now += milliseconds(3);
   b.Decide();
   EXPECT_LT(b.verdicts[1].allowance, Duration{0});
-  b.now += milliseconds(2);
+  b.now += milliseconds(4);
   b.Decide();
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
 }
@@ -67,6 +69,28 @@ TEST(ProportionalShare, DoesNotWaitForAVgpuThatCannotUseItsShare) {
   b.now += milliseconds(1);
   b.Decide();
   EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+}
+
+TEST(ProportionalShare, TheEndOfWorkFreesTheDeviceWhereNobodyWaitsForTheProgram) {
+  ShareBench b = Two();
+  b.views[1].frame_gpu = milliseconds(5);
+  b.views[1].frame_think = b.views[1].least_think = milliseconds(2);
+  b.Decide();
+  EXPECT_FALSE(b.verdicts[1].frees_device) << "the device is kept for its next frame";
+  b.views[1].frame_think = b.views[1].least_think = milliseconds(14);
+  b.Decide();
+  EXPECT_TRUE(b.verdicts[1].frees_device);
+  b.views[1].frame_think = b.views[1].least_think = milliseconds(2);
+  b.views[1].blocks = true;
+  b.Decide();
+  EXPECT_TRUE(b.verdicts[1].frees_device);
+}
+
+TEST(ProportionalShare, WhereDecisionsComeLateTheQuantumLastsUntilTheNext) {
+  ShareBench b = Two();
+  b.policy->Decide({b.now, b.views, milliseconds(10)}, b.verdicts);
+  EXPECT_EQ(b.verdicts[0].allowance, milliseconds(9)) << "of 15 ms";
+  EXPECT_EQ(b.verdicts[1].allowance, milliseconds(6));
 }
 
 TEST(ProportionalShare, PollsOnlyUnderContention) {

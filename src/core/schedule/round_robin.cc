@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/schedule/anticipation.h"
+
 namespace weir::core {
 namespace {
 
@@ -15,6 +17,9 @@ constexpr Duration kAhead = milliseconds(20);
 constexpr Duration kAloneFor = seconds(1);
 constexpr Duration kAloneTick = milliseconds(5);
 
+/// A program this close to keeping the device busy by itself is always waited for.
+constexpr double kHoldDuty = 0.7;
+
 /// What a vGPU may still use of its turns; negative: it overran a turn, and pays with the next one.
 struct Credit {
   Duration left{};
@@ -23,10 +28,14 @@ struct Credit {
 
 /// The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't be preempted, so a
 /// turn ends at the end of a frame. Unused credit is lost and debt is kept: with frames of any length all vGPUs get the
-/// same GPU time (deficit round robin).
+/// same GPU time (deficit round robin). A vGPU between two frames keeps its credit, and nobody in greater debt has the
+/// turn meanwhile: rounds in which nobody else runs would pay a debt in no time.
 class RoundRobin final : public Policy {
  public:
-  RoundRobin(Duration quantum, Duration tick) : quantum_(quantum), tick_(tick) {}
+  explicit RoundRobin(const RoundRobinParams& params)
+      : quantum_(params.quantum),
+        tick_(params.tick),
+        anticipation_{.grace = params.grace, .hold_duty = kHoldDuty, .tick = params.tick} {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     bool awake = false;
@@ -39,10 +48,13 @@ class RoundRobin final : public Policy {
       credit.used = vgpu.used;
       awake |= Competes(vgpu, input.now, kTurnWatched);
     }
+    part_ = 1 / static_cast<double>(std::max<std::size_t>(lately, 1));
     if (lately == 1) return DecideLone(input, verdicts);
     const VgpuView* holder = Turn(input);
     for (std::size_t i = 0; i < input.vgpus.size(); ++i)
-      verdicts[i] = {.admission = Admission::kGated, .allowance = Allow(input.vgpus[i], holder)};
+      verdicts[i] = {.admission = Admission::kGated,
+                     .allowance = Allow(input.vgpus[i], holder, input.late),
+                     .frees_device = GoesAway(input.vgpus[i])};
     return awake ? input.now + tick_ : kNever;
   }
 
@@ -64,6 +76,14 @@ class RoundRobin final : public Policy {
     return vgpu.attached && (vgpu.in_flight > 0 || (vgpu.waiting > 0 && !vgpu.held));
   }
 
+  /// Its next frame does not arrive before the next tick, at which it would lose the turn in any case.
+  [[nodiscard]] bool GoesAway(const VgpuView& vgpu) const { return vgpu.blocks || vgpu.least_think >= tick_; }
+
+  /// It is between two frames, and could use its part of the device.
+  [[nodiscard]] bool Expected(const VgpuView& vgpu, const PolicyInput& input) const {
+    return vgpu.attached && !vgpu.held && !Wants(vgpu) && anticipation_.Expects(vgpu, input, part_);
+  }
+
   /// The vGPU that has the turn now; null: no vGPU wants it.
   const VgpuView* Turn(const PolicyInput& input) {
     const VgpuView* holder = nullptr;
@@ -74,32 +94,48 @@ class RoundRobin final : public Policy {
     alone_ = wanting == 1;
     if (holder != nullptr && (holder->in_flight > 0 || (Wants(*holder) && CreditOf(*holder).left > Duration{0})))
       return holder;
-    if (holder != nullptr) CreditOf(*holder).left = std::min(CreditOf(*holder).left, Duration{0});
+    if (holder != nullptr) {
+      Credit& credit = CreditOf(*holder);
+      const bool expected = Expected(*holder, input);
+      if (expected && credit.left > Duration{0} && wanting > 0 && !AnyReady(input)) return holder;
+      credit.left = std::min(credit.left, expected ? quantum_ : Duration{0});
+    }
     const VgpuView* next = Next(input);
     holder_ = next != nullptr ? next->id : VgpuId{};
     if (next != nullptr) slot_ = next->slot;
     return next;
   }
 
+  /// Whether a vGPU that wants the turn could have it in the next round.
+  bool AnyReady(const PolicyInput& input) {
+    return std::ranges::any_of(input.vgpus, [this](const VgpuView& v) { return Wants(v) && RoundsFor(v) == 1; });
+  }
+
   /// Passes the turn on until a vGPU has credit: a vGPU in debt pays with the turns that it gets. Computes all rounds
-  /// at once.
+  /// at once. A vGPU that is expected has the turn before those that need more rounds than it.
   const VgpuView* Next(const PolicyInput& input) {
     const VgpuView* next = nullptr;
-    std::int64_t fewest = 0;
+    bool any_wants = false;
     for (const VgpuView& vgpu : input.vgpus) {
-      if (!Wants(vgpu)) continue;
-      const std::int64_t rounds = RoundsFor(vgpu);
-      if (next != nullptr && (rounds > fewest || (rounds == fewest && Distance(vgpu) > Distance(*next)))) continue;
-      next = &vgpu;
-      fewest = rounds;
+      any_wants |= Wants(vgpu);
+      if (!Wants(vgpu) && !Expected(vgpu, input)) continue;
+      if (next == nullptr || GoesBefore(vgpu, *next)) next = &vgpu;
     }
-    if (next == nullptr) return nullptr;
+    if (!any_wants) return nullptr;
+    const std::int64_t fewest = RoundsFor(*next);
     for (const VgpuView& vgpu : input.vgpus) {
-      if (!Wants(vgpu)) continue;
+      if (!Wants(vgpu) && &vgpu != next) continue;
       const bool had_its_turn_this_round = Distance(vgpu) <= Distance(*next);
       CreditOf(vgpu).left += (fewest - (had_its_turn_this_round ? 0 : 1)) * quantum_;
     }
     return next;
+  }
+
+  bool GoesBefore(const VgpuView& a, const VgpuView& b) {
+    const std::int64_t rounds_a = RoundsFor(a), rounds_b = RoundsFor(b);
+    if (rounds_a != rounds_b) return rounds_a < rounds_b;
+    if (Wants(a) != Wants(b)) return Wants(a);
+    return Distance(a) < Distance(b);
   }
 
   /// Number of turns until the vGPU may run.
@@ -108,11 +144,13 @@ class RoundRobin final : public Policy {
   /// Distance in the ring of slots from the vGPU with the last turn, which is itself the farthest.
   [[nodiscard]] std::uint32_t Distance(const VgpuView& vgpu) const { return vgpu.slot - slot_ - 1; }
 
-  /// While no vGPU wants the turn, every vGPU may begin; the first to arrive gets the turn at the next decision.
-  Duration Allow(const VgpuView& vgpu, const VgpuView* holder) {
+  /// While no vGPU wants the turn, every vGPU may begin; the first to arrive gets the turn at the next decision. Where
+  /// decisions come late, the holder may use the device until then, and pays with its next turns.
+  Duration Allow(const VgpuView& vgpu, const VgpuView* holder, Duration late) {
     const Duration left = CreditOf(vgpu).left;
     if (alone_ && &vgpu == holder) return left + kAhead;
     if (holder == nullptr) return std::min(left, Duration{0}) + quantum_;
+    if (&vgpu == holder && left > Duration{0}) return left + late;
     return &vgpu == holder ? left : std::min(left, Duration{0});
   }
 
@@ -123,6 +161,8 @@ class RoundRobin final : public Policy {
 
   const Duration quantum_;
   const Duration tick_;
+  const Anticipation anticipation_;
+  double part_ = 1;  // of the device, of each vGPU that was active lately
   VgpuId holder_;
   std::uint32_t slot_ = 0;
   bool alone_ = false;  // no other vGPU wants the turn
@@ -131,8 +171,6 @@ class RoundRobin final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeRoundRobin(const RoundRobinParams& params) {
-  return std::make_unique<RoundRobin>(params.quantum, params.tick);
-}
+std::unique_ptr<Policy> MakeRoundRobin(const RoundRobinParams& params) { return std::make_unique<RoundRobin>(params); }
 
 }  // namespace weir::core

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+
+#include "core/schedule/policy_table.h"
 
 namespace weir::core {
 namespace {
@@ -36,6 +39,7 @@ struct TurnBench {
     VgpuView& view = views[static_cast<std::size_t>(i)];
     view.used += frames[static_cast<std::size_t>(i)];
     now += frames[static_cast<std::size_t>(i)];
+    view.last_active = now;
   }
 
   std::unique_ptr<Policy> policy = *MakePolicy("round-robin", {});
@@ -77,6 +81,62 @@ TEST(RoundRobin, AFrameInFlightKeepsTheTurn) {
   EXPECT_EQ(b.Look(), -1);
   b.views[first].in_flight = 0;
   EXPECT_EQ(b.Look(), static_cast<int>(1 - first));
+}
+
+TEST(RoundRobin, WhereDecisionsComeLateTheHolderMayRunUntilTheNext) {
+  TurnBench b({milliseconds(2), milliseconds(2)});
+  const auto first = static_cast<std::size_t>(b.Look());
+  const Duration in_time = b.verdicts[first].allowance;
+  b.policy->Decide({b.now, b.views, milliseconds(6)}, b.verdicts);
+  EXPECT_EQ(b.verdicts[first].allowance, in_time + milliseconds(6));
+  EXPECT_LE(b.verdicts[1 - first].allowance, Duration{0});
+  b.views[first].used += milliseconds(8);
+  b.policy->Decide({b.now, b.views, milliseconds(6)}, b.verdicts);
+  EXPECT_LE(b.verdicts[first].allowance, Duration{0}) << "late decisions are no credit";
+  EXPECT_GT(b.verdicts[1 - first].allowance, Duration{0});
+}
+
+TEST(RoundRobin, TheEndOfWorkFreesTheDeviceWhereTheProgramDoesNotReturnBeforeTheNextTick) {
+  TurnBench b({milliseconds(2), milliseconds(2)});
+  b.views[0].least_think = microseconds(400);
+  b.views[1].least_think = microseconds(600);
+  b.Look();
+  EXPECT_FALSE(b.verdicts[0].frees_device);
+  EXPECT_TRUE(b.verdicts[1].frees_device);
+  b.views[0].blocks = true;
+  b.Look();
+  EXPECT_TRUE(b.verdicts[0].frees_device);
+}
+
+/// One that launches long kernels without a pause, and one that launches short ones and thinks in between.
+TEST(RoundRobin, ADebtIsNotPaidWhileTheOtherIsBetweenTwoFrames) {
+  TurnBench b({milliseconds(2), milliseconds(500)});
+  b.views[0].frame_gpu = milliseconds(2);
+  b.views[0].frame_think = b.views[0].least_think = microseconds(600);
+  b.views[1].frame_gpu = milliseconds(500);
+  for (int i = 0; i < 3'000; ++i) {
+    b.RunOneFrame();
+    b.views[0].waiting = 0;  // it thinks for one tick after each of its frames
+    b.RunOneFrame();
+    b.views[0].waiting = 1;
+  }
+  const double all = SecondsOf(b.views[0].used + b.views[1].used);
+  EXPECT_NEAR(SecondsOf(b.views[0].used) / all, 0.5, 0.05);
+}
+
+TEST(RoundRobin, NobodyIsExpectedForLongerThanItsThinkTime) {
+  TurnBench b({milliseconds(2), milliseconds(500)});
+  b.views[0].frame_gpu = milliseconds(2);
+  b.views[0].frame_think = b.views[0].least_think = microseconds(600);
+  b.Look();
+  b.views[1].used += milliseconds(400);
+  b.Look();
+  b.views[0].waiting = 0;
+  EXPECT_EQ(b.Look(), -1) << "it is in debt, and the other is expected";
+  b.Look();
+  b.Look();
+  b.Look();
+  EXPECT_EQ(b.Look(), 1) << "2.2 ms have passed";
 }
 
 TEST(RoundRobin, AnIdleTurnGoesToTheFirstArrival) {
