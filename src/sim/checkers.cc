@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 
 #include "core/memory/balloon.h"
 #include "core/oversubscribe/oversell.h"
@@ -131,6 +132,7 @@ class Checker {
         // Where caps move, or customers come and go, weights alone say little (CheckSelling).
         if (stretch.to_s - stretch.from_s < kStretchMin || Sells(run_) || AnyCustomers(device)) continue;
         if (stretch.policy == "proportional-share" || stretch.policy == "round-robin") CheckShares(here, stretch);
+        if (stretch.policy == "proportional-share" || stretch.policy == "round-robin") CheckIdle(stretch, device);
         if (stretch.policy == "sla-aware") CheckRates(here, stretch, device);
         if (stretch.policy == "reserve") CheckReserve(here, stretch, device);
       }
@@ -268,7 +270,7 @@ class Checker {
   /// Hardly anything of its own to do between two frames, so that it competes without a pause. Who thinks while the
   /// device does what it queued before wants the device, too, but is not waited for.
   static bool ComesBackAtOnce(const Seen& seen, double thinks) {
-    return seen.tenant->own_limit_fps == 0 && seen.tenant->period == Duration{0} &&
+    return seen.tenant->own_limit_fps == 0 && seen.tenant->vsync_hz == 0 && seen.tenant->period == Duration{0} &&
            std::ranges::all_of(seen.tenant->scenes,
                                [&](const Scene& s) { return SecondsOf(s.cpu) <= thinks * SecondsOf(s.gpu); });
   }
@@ -313,6 +315,43 @@ class Checker {
     }
   }
 
+  /// Its presents wait for a vertical blank, each of them, also behind the longest frames of the others: only then does
+  /// its agent finish the work first.
+  bool BlocksAlways(const Tenant& tenant) const {
+    Duration longest = LongestThink(tenant);
+    for (const Tenant& other : scenario_.tenants)
+      if (other.device == tenant.device && Plays(run_, other)) longest += LongestFrame(other) * other.processes;
+    return tenant.scenes.size() == 1 && tenant.processes == 1 && longest < FromSeconds(0.8 / tenant.vsync_hz);
+  }
+
+  /// The reaction time of a policy that leaves no device idle: while a program waits at its gate, the device has no
+  /// work for this long at most (docs/policies). A frame in flight may have no work left on the device but a present to
+  /// end. Without an answer: the policy claims nothing, or something else than the policy may hold a program back.
+  std::optional<Duration> ReactionTime(const Stretch& stretch, std::uint32_t device) const {
+    Duration present{};
+    for (const Tenant& tenant : scenario_.tenants) {
+      if (tenant.device != device || !Plays(run_, tenant)) continue;
+      for (std::int64_t s = stretch.from_s; s <= stretch.to_s; ++s)
+        if (SettingsAt(run_, tenant, seconds(s)).cap < Share::Whole()) return std::nullopt;
+      if (HasMemory(tenant) || (tenant.vsync_hz > 0 && !BlocksAlways(tenant))) return std::nullopt;
+      present = std::max(present, tenant.present);
+    }
+    if (stretch.policy == "round-robin")
+      return core::ReactionTime(core::ParamsFrom<core::RoundRobinParams>(stretch.params)) + present;
+    return core::ReactionTime(core::ParamsFrom<core::ProportionalShareParams>(stretch.params)) + present;
+  }
+
+  void CheckIdle(const Stretch& stretch, std::uint32_t device) {
+    const std::optional<Duration> bound = ReactionTime(stretch, device);
+    if (!bound || device >= record_.longest_idle_ns_by_s.size()) return;
+    const std::vector<std::int64_t>& longest = record_.longest_idle_ns_by_s[device];
+    for (std::int64_t s = stretch.from_s; s < std::min(stretch.to_s, std::ssize(longest)); ++s)
+      if (Duration idle{longest[static_cast<std::size_t>(s)]}; idle > *bound)
+        Object(
+            "idle: {} s: device {} had no work for {:.3f} ms while a program waited at its gate; {} reacts in {:.3f}",
+            s, device, MillisecondsOf(idle), stretch.policy, MillisecondsOf(*bound));
+  }
+
   static double RateOf(const Seen& seen, const Stretch& stretch) {
     const double preset = core::ParamsFrom<core::SlaAwareParams>(stretch.params).fps;
     const double by_latency = seen.settings.latency > Duration{0} ? 1 / SecondsOf(seen.settings.latency) : 0;
@@ -342,6 +381,7 @@ class Checker {
       const double think = SecondsOf(LongestThink(*seen.tenant)) / (1 - scenario_.devices[device].cpu_steal);
       const bool fits = all_paced && demand < kFits && seen.settings.cap >= Share::Whole() &&
                         (seen.tenant->own_limit_fps == 0 || seen.tenant->own_limit_fps > 1.2 * rate) &&
+                        seen.tenant->vsync_hz == 0 &&
                         (think + SecondsOf(seen.tenant->present) + longest) * rate < kFitsInterval;
       if (fits && frames < expected * (1 - kWithin) - processes)
         Object("rates: {} … {} s: '{}' made {:.0f} frames; {:.1f} were promised and the device suffices",
@@ -417,7 +457,9 @@ Duration LongestThink(const Tenant& tenant) {
 
 Duration ExtentOf(const Tenant& tenant) {
   const Duration frame = LongestFrame(tenant);
-  return tenant.processes * (frame + tenant.queue * std::min(tenant.batch, frame));
+  const Duration queued =
+      tenant.frames_ahead > 0 ? tenant.frames_ahead * frame : tenant.queue * std::min(tenant.batch, frame);
+  return tenant.processes * (frame + queued);
 }
 
 Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant) {

@@ -2,11 +2,12 @@
 // What must hold of any run, recomputed from the model's own record of the device and never from the engine's books.
 // Each objection begins with the checker's name.
 //
-//   caps      over a whole second: cap + burst of the bucket + frames that can't be cut short; not while a daemon is
-//   dead shares    proportional-share, round-robin: who wants the device all the time gets its weight's part of what
-//   they use floor     the same: and at least half of its weight's part of the device itself (kept idle for others at
-//   times) rates     sla-aware: nobody is faster than promised; where the device suffices by far, each is as fast
-//   within 2 % reserve   nobody uses more than its weight's part of the device, plus frames that can't be cut short
+//   caps      over a whole second: cap, burst of the bucket and frames that can't be cut short; not under a dead daemon
+//   shares    proportional-share, round-robin: of what those use who want the device all the time, each has its part
+//   floor     the same: and at least half of its weight's part of the device (which is kept idle for others at times)
+//   idle      the same: while a program waits at its gate, the device is without work for the reaction time at most
+//   rates     sla-aware: nobody is faster than promised; where the device suffices by far, each is as fast within 2 %
+//   reserve   nobody uses more than its weight's part of the device, plus frames that can't be cut short
 //   selling   ceilings add up to what is sold, who was sold one firmly has it (CheckSelling)
 //   progress  everybody who is there gets on
 //   memory    limits and the device's size hold, and what is not held is copied (CheckMemory)

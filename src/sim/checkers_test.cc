@@ -92,6 +92,22 @@ TEST(Checkers, WhoWantsTheDeviceIsNotHeldDownByThoseWhoDoNot) {
   EXPECT_EQ(one.Objecting(), Names{"floor"});
 }
 
+TEST(Checkers, NoProgramWaitsBesideADeviceWithoutWork) {
+  for (const auto& [policy, within] :
+       {std::pair{"proportional-share", microseconds(12'200)}, {"round-robin", microseconds(11'200)}}) {
+    Case one(policy);
+    one.Used(0, 0.5);
+    one.Used(1, 0.5);
+    const Duration bound = within + one.scenario.tenants[0].present;
+    one.record.longest_idle_ns_by_s = {std::vector<std::int64_t>(20, bound.count())};
+    EXPECT_EQ(one.Objecting(), Names{});
+    one.record.longest_idle_ns_by_s[0][7] = bound.count() + 1;
+    EXPECT_EQ(one.Objecting(), Names{"idle"});
+    one.scenario.tenants[1].settings.cap = Share::FromFraction(0.6);  // which may be what held it back
+    EXPECT_EQ(one.Objecting(), Names{});
+  }
+}
+
 TEST(Checkers, TurnsAreEqualWhateverTheWeights) {
   Case one("round-robin");
   one.scenario.tenants[0].settings.weight = 300;

@@ -102,7 +102,10 @@ struct RunRecord {
   std::int64_t warm_up_ns = 0;
   std::vector<TenantRecord> tenants{};
   std::vector<std::int64_t> device_busy_ns{};  // by device
-  double processing_s = 0;                     // of cluster scenarios: seconds of all of a device's threads
+  // By device and whole second: the longest stretch that ended in it, in which the device had no work although a
+  // program waited at its gate.
+  std::vector<std::vector<std::int64_t>> longest_idle_ns_by_s{};
+  double processing_s = 0;  // of cluster scenarios: seconds of all of a device's threads
   core::Prices prices{};
   std::vector<SellingMode> selling{};  // in order
   std::vector<SaleRefused> refused{};  // likewise

@@ -45,6 +45,9 @@ enum class Meter : std::uint8_t {
 /// A tenant and its program, a frame loop or a loop of compute tasks. Commands are queued asynchronously, as a graphics
 /// runtime does (VGRIS, section 2.2): the runtime sends batches of `batch` GPU time, and a present blocks while `queue`
 /// batches are under way.
+/// Frames that a program with vertical blanks may be ahead of the screen, as with the emulated GL driver.
+inline constexpr int kFramesAheadOfTheBlank = 2;
+
 struct Tenant {
   std::string name;
   engine::VgpuSettings settings;

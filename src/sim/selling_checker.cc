@@ -155,7 +155,7 @@ class SellingChecker {
     return sum;
   }
   static bool AlwaysWants(const Sold& one, const Stretch& stretch) {
-    if (one.tenant->own_limit_fps > 0 || one.tenant->period > Duration{0}) return false;
+    if (one.tenant->own_limit_fps > 0 || one.tenant->vsync_hz > 0 || one.tenant->period > Duration{0}) return false;
     for (std::int64_t s = stretch.from_s; s < stretch.to_s; ++s)
       if (Sum(one.record->wanting_ns_by_s, {s, s + 1}) < kAlways * kSecondNs) return false;
     return std::ranges::all_of(one.tenant->scenes, [&](const Scene& scene) {
@@ -214,7 +214,8 @@ class SellingChecker {
     const double think = SecondsOf(LongestThink(tenant)) / (1 - scenario_.devices[device].cpu_steal);
     const bool fits = !tenant.compute && SecondsOf(LongestFrame(tenant)) * one.terms.fps < kFits * one.terms.ceiling &&
                       (think + SecondsOf(tenant.present) + frames) * one.terms.fps / processes < kFitsInterval &&
-                      (tenant.own_limit_fps == 0 || tenant.own_limit_fps * processes > 1.2 * one.terms.fps);
+                      (tenant.own_limit_fps == 0 || tenant.own_limit_fps * processes > 1.2 * one.terms.fps) &&
+                      tenant.vsync_hz == 0;
     const double shown = Sum(one.record->frames_by_s, stretch);
     if (fits && shown < one.terms.fps * span * kKeptRate - 1)
       Object("{} … {} s: '{}' was sold {:.3f} of the device firmly and {:g} frames/s, and showed {:.0f}",

@@ -59,18 +59,18 @@ bool Simulation::Fetch(std::uint32_t index) {
   Gate& gate = GateOf(loop);
   if (gate.elastic.wants == 0) return true;
   if (!gate.elastic.Ready()) {
-    loop.state = State::kFetching;
+    SetState(loop, State::kFetching);
     loop.queues_for_memory = true;
     loop.fetch_from = now_;
     ++gate.elastic.waiting;
     NoteWanting(index);
     AdvanceMemory(loop.gate);
-    RingForMemory(gate.node);
+    RingNow(gate.node);
     return false;
   }
   gate.touched = now_;
   if (gate.elastic.Spilled() == 0 || std::exchange(loop.passed, true)) return true;
-  loop.state = State::kFetching;
+  SetState(loop, State::kFetching);
   NoteCopied(gate, gate.elastic.Spilled());
   NoteWanting(index);
   Push(GateOf(loop).node, NodeOf(loop).elastic.Pass(now_, gate.elastic), EventKind::kPassed, index, ++loop.stamp);
@@ -133,7 +133,7 @@ void Simulation::AdvanceMemory(std::uint32_t index) {
     Push(gate.node, *end, EventKind::kCopied, index, ++gate.copy_stamp);
   NoteCopied(gate, static_cast<std::uint32_t>(gate.elastic.copied_in - before));
   NoteMemory(gate);
-  if (gate.elastic.Done() && std::exchange(gate.elastic.rings, false)) RingForMemory(gate.node);
+  if (gate.elastic.Done() && std::exchange(gate.elastic.rings, false)) RingNow(gate.node);
   while (gate.elastic.waiting > 0 && gate.elastic.Ready()) {
     std::uint32_t first = gate.first_loop + LoopsOf(gate);
     for (std::uint32_t l = gate.first_loop; l < gate.first_loop + LoopsOf(gate); ++l)

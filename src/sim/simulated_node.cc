@@ -10,12 +10,6 @@
 #include "sim/simulation.h"
 
 namespace weir::sim {
-namespace {
-
-constexpr Duration kLookSpacing = microseconds(200);  // as the daemon's
-
-}  // namespace
-
 void Simulation::StartNode(std::uint32_t index) {
   Node& node = nodes_[index];
   node.engine = std::make_unique<engine::NodeEngine>(
@@ -31,6 +25,7 @@ void Simulation::StartNode(std::uint32_t index) {
     gates_[gate].allowance_ns = 0;
     gates_[gate].mode = proto::GateMode::kOpen;
     gates_[gate].interval = Duration{0};
+    gates_[gate].ring_at_end = false;
     gates_[gate].record.worked_since_ns = gates_[gate].record.booked_ns = 0;
     if (!gates_[gate].sold) continue;
     const bool restored = now_ > start_;
@@ -73,7 +68,9 @@ void Simulation::BatchDone(const core::DeviceCompletion& done) {
     record.worked_since_ns += work.count();
   }
   --loop.under_way;
+  --NodeOf(loop).batches;
   NoteWanting(index);
+  NoteIdle(NodeOf(loop));
   if (LastOfFrame(done.command)) ShowAtBlank(index);
   if (loop.state == State::kAbsent) return;
   loop.finished += GateOf(loop).tenant->meter == Meter::kSpan ? done.ended - done.began : work;
@@ -86,7 +83,7 @@ void Simulation::BatchDone(const core::DeviceCompletion& done) {
 
 void Simulation::LookAt(std::uint32_t index, Instant when) {
   Node& node = nodes_[index];
-  node.look_at = when == core::kNever ? when : std::max({when, node.looked + kLookSpacing, now_});
+  node.look_at = when == core::kNever ? when : std::max({when, node.looked + core::kLookSpacing, now_});
   ++node.look_stamp;
   if (when != core::kNever) Push(index, node.look_at, EventKind::kLook, index, node.look_stamp);
 }
@@ -95,8 +92,8 @@ void Simulation::RingBell(std::uint32_t index) {
   if (nodes_[index].up && nodes_[index].look_at == core::kNever) LookAt(index, now_);
 }
 
-/// An executor's is answered also by a daemon that means to look later.
-void Simulation::RingForMemory(std::uint32_t index) {
+/// Such a bell is answered also by a daemon that means to look later.
+void Simulation::RingNow(std::uint32_t index) {
   nodes_[index].rung = true;
   if (nodes_[index].up && nodes_[index].look_at > now_) LookAt(index, now_);
 }
@@ -239,6 +236,10 @@ void Simulation::Carry(std::uint32_t index) {
     if (grant.wake) woken.push_back(gate_of(grant.vgpu));
     mix(grant.vgpu.value * 2 + (grant.wake ? 1 : 0));
     mix(static_cast<std::uint64_t>(grant.delta_ns));
+  }
+  for (const engine::RingAtEnd& ring : node.actions.ring_at_end) {
+    gates_[gate_of(ring.vgpu)].ring_at_end = ring.wanted;
+    mix(ring.vgpu.value * 2 + (ring.wanted ? 1 : 0));
   }
   actions_ += node.actions.publish.size() + node.actions.grant.size() + node.actions.tell.size();
   for (const std::uint32_t gate : woken) {

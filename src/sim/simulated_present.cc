@@ -17,6 +17,7 @@ void Simulation::Send(std::uint32_t index) {
     const Duration work = std::min(loop.to_queue, BatchOf(*gate.tenant));
     loop.to_queue -= work;
     ++loop.under_way;
+    ++nodes_[gate.node].batches;
     if (loop.to_queue == Duration{0} && gate.tenant->frames_ahead > 0) ++loop.unshown;
     node.device.SubmitHere(
         now_,
@@ -24,6 +25,7 @@ void Simulation::Send(std::uint32_t index) {
     PlanDevice(gate.node);
   }
   NoteWanting(index);
+  NoteIdle(nodes_[gate.node]);
 }
 
 /// Goes on when the last batch of the frame is in the queue.
@@ -32,21 +34,21 @@ void Simulation::Queue(std::uint32_t index) {
   Loop& loop = loops_[index];
   if (loop.state == State::kSynchronising) return Synchronise(index);
   if (loop.to_queue > Duration{0}) return;
-  if (loop.state == State::kQueueing && FinishesFirst(loop)) loop.state = State::kFinishing;
+  if (loop.state == State::kQueueing && FinishesFirst(loop)) SetState(loop, State::kFinishing);
   if (loop.state == State::kFinishing) {
     if (loop.under_way > 0) return;
     Settle(index);
     loop.settled = true;
     loop.presented = now_;
-    loop.state = State::kQueueing;
+    SetState(loop, State::kQueueing);
   }
   if (loop.state == State::kQueueing && MayPresent(loop)) Present(index);
 }
 
 /// Whether the agent waits for the frame's work before it calls the present: others may have the device meanwhile.
 bool Simulation::FinishesFirst(const Loop& loop) {
-  return loop.watch.WorthFinishing() && loop.entered && !loop.settled && !GateOf(loop).tenant->compute &&
-         GateOf(loop).mode == proto::GateMode::kGated;
+  return !options_.tamper.present_first && loop.watch.WorthFinishing() && loop.entered && !loop.settled &&
+         !GateOf(loop).tenant->compute && GateOf(loop).mode == proto::GateMode::kGated;
 }
 
 bool Simulation::MayPresent(const Loop& loop) {
@@ -86,8 +88,15 @@ Duration Simulation::Metered(Loop& loop) {
 
 void Simulation::Present(std::uint32_t index) {
   Loop& loop = loops_[index];
-  loop.state = State::kPresenting;
+  SetState(loop, State::kPresenting);
   Push(GateOf(loop).node, now_ + loop.present, EventKind::kPresentOver, index, loop.stamp);
+}
+
+/// The last work in flight of a gate rings the doorbell where the daemon asked for it.
+void Simulation::LeaveGate(Loop& loop) {
+  if (!std::exchange(loop.entered, false)) return;
+  const Gate& gate = GateOf(loop);
+  if (gate.ring_at_end) RingNow(gate.node);
 }
 
 /// The agent's end of a frame: it charges the frame and records it.
@@ -99,7 +108,7 @@ void Simulation::Settle(std::uint32_t index) {
   const Instant begin = std::exchange(loop.settled_at, now_);
   if (!loop.process) return;
   Charge(gate, gpu - (loop.entered ? loop.reserved : Duration{0}));
-  loop.entered = false;
+  LeaveGate(loop);
   loop.predicted = loop.predicted == Duration{0} ? gpu : (loop.predicted * 3 + gpu) / 4;
   core::FrameDone& done = gate.done.emplace_back();
   done.begin = begin;
@@ -131,7 +140,6 @@ void Simulation::EndFrame(std::uint32_t index) {
     loop.task_waited += loop.waited;
     loop.task_left -= loop.cost;
     if (loop.task_left > Duration{0}) {
-      loop.entered = false;
       loop.begin = now_;
       return Launch(index);
     }
@@ -148,7 +156,6 @@ void Simulation::EndFrame(std::uint32_t index) {
                                   .took_ns = (now_ - loop.submitted).count(),
                                   .predicted_ns = loop.foretold.count(),
                                   .paced = loop.interval > Duration{0}});
-  loop.entered = false;
   loop.begin = now_;
   BeginFrame(index);
 }

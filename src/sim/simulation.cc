@@ -195,7 +195,11 @@ RunRecord Simulation::Take() {
     gate.record.copied_out_slots = gate.elastic.copied_out;
     record.tenants.push_back(std::move(gate.record));
   }
-  for (const Node& node : nodes_) record.device_busy_ns.push_back(NsOfDeviceUse(node.device, now_));
+  for (Node& node : nodes_) {
+    record.device_busy_ns.push_back(NsOfDeviceUse(node.device, now_));
+    if (node.idle_since != core::kNever) EndIdle(node);
+    record.longest_idle_ns_by_s.push_back(std::move(node.longest_idle_ns_by_s));
+  }
   return record;
 }
 
@@ -250,13 +254,15 @@ void Simulation::StopLoop(std::uint32_t index) {
   if (process && node.up) Look(GateOf(loop).node);  // what it spent is still its own
   ++loop.stamp;
   LeaveMemory(loop);
-  loop.state = State::kAbsent;
+  SetState(loop, State::kAbsent);
   loop.process = {};
   loop.entered = false;
   node.device.Forget(loop.queue);
   PlanDevice(GateOf(loop).node);
   const int forgotten = loop.under_way - static_cast<int>(node.device.Outstanding(loop.queue));
   loop.under_way -= forgotten;
+  node.batches -= static_cast<std::uint32_t>(forgotten);
+  NoteIdle(node);
   if (GateOf(loop).tenant->frames_ahead > 0) loop.unshown -= forgotten;  // a frame is one batch
   Gate& gate = GateOf(loop);
   NoteWanting(index);
@@ -298,7 +304,7 @@ void Simulation::BeginFrame(std::uint32_t index) {
     }
     if (tenant.slice > Duration{0}) loop.cost = std::min(loop.cost, tenant.slice);
   }
-  loop.state = State::kDrawing;
+  SetState(loop, State::kDrawing);
   loop.to_queue = loop.cost;
   loop.flushed = loop.entered = loop.settled = false;
   loop.interval = loop.paced = loop.waited = Duration{0};
@@ -334,7 +340,7 @@ void Simulation::CallPresent(std::uint32_t index) {
   if (!loop.process || gate.interval == Duration{0} || gate.tenant->compute) return EnterGate(index);
   loop.interval = gate.interval;
   if (gate.sync == proto::FrameSync::kNone || !loop.pacer.WorthSynchronising()) return KeepPace(index);
-  loop.state = State::kSynchronising;
+  SetState(loop, State::kSynchronising);
   loop.flushed = true;
   if (Elastic()) Pin(loop);
   Queue(index);
@@ -366,7 +372,7 @@ void Simulation::KeepPace(std::uint32_t index) {
   loop.interval = gate.interval;
   const Instant submit = loop.pacer.SubmitAt(loop.interval);
   if (submit <= now_) return EnterGate(index);
-  loop.state = State::kPaced;
+  SetState(loop, State::kPaced);
   loop.resumed = submit;
   Push(gate.node, submit, EventKind::kPaceOver, index, ++loop.stamp);
 }
@@ -385,10 +391,36 @@ void Simulation::EnterGate(std::uint32_t index) {
     if (gate.mode == proto::GateMode::kGated) RingBell(gate.node);
     return PassGate(index);
   }
-  loop.state = State::kWaiting;
+  SetState(loop, State::kWaiting);
   loop.starved_from = now_;
   NoteWanting(index);
   RingBell(gate.node);
+}
+
+void Simulation::SetState(Loop& loop, State state) {
+  Node& node = NodeOf(loop);
+  const bool waited = loop.state == State::kWaiting;
+  loop.state = state;
+  if (waited == (state == State::kWaiting)) return;
+  node.waiting = waited ? node.waiting - 1 : node.waiting + 1;
+  NoteIdle(node);
+}
+
+void Simulation::NoteIdle(Node& node) {
+  const bool idle = node.batches == 0 && node.waiting > 0;
+  if (idle == (node.idle_since != core::kNever)) return;
+  if (idle)
+    node.idle_since = now_;
+  else
+    EndIdle(node);
+}
+
+/// Counts the stretch in the second in which it ends.
+void Simulation::EndIdle(Node& node) {
+  const std::int64_t ns = (now_ - std::exchange(node.idle_since, core::kNever)).count();
+  if (node.longest_idle_ns_by_s.size() <= Second()) node.longest_idle_ns_by_s.resize(Second() + 1);
+  std::int64_t& longest = node.longest_idle_ns_by_s[Second()];
+  longest = std::max(longest, ns);
 }
 
 void Simulation::PassGate(std::uint32_t index) {
@@ -397,7 +429,7 @@ void Simulation::PassGate(std::uint32_t index) {
   loop.waited = now_ - loop.resumed;
   loop.submitted = now_;
   if (Elastic()) Pin(loop);
-  loop.state = State::kQueueing;
+  SetState(loop, State::kQueueing);
   Queue(index);
 }
 

@@ -31,6 +31,7 @@ namespace weir::sim {
 struct Tamper {
   engine::PolicyMaker policy{};
   std::function<void(Instant, engine::Actions&)> actions{};
+  bool present_first = false;  // agents never wait for a frame's work before a present that blocks
 };
 
 struct RunOptions {
@@ -117,6 +118,7 @@ class Simulation {
     proto::GateMode mode = proto::GateMode::kOpen;
     proto::FrameSync sync = proto::FrameSync::kAuto;
     Duration interval{};
+    bool ring_at_end = false;
     const Tenant* tenant = nullptr;
     engine::VgpuSettings settings;
     bool here = false;
@@ -159,9 +161,14 @@ class Simulation {
     std::uint32_t queues = 0;                            // of all of its loops
     Instant device_event = core::DeviceModel::kNoEvent;  // the one that is in the heap, or was played last
     bool housekeeping = false;
-    bool rung = false;  // by an executor, since the last look
+    bool rung = false;  // since the last look, by an agent that does not wait for the next one
     bool up = true;
     double steal = 0;
+    // Work conservation: the device has no work although a loop waits at its gate.
+    std::uint32_t batches = 0;  // on the device, or in its queues
+    std::uint32_t waiting = 0;  // loops
+    Instant idle_since = core::kNever;
+    std::vector<std::int64_t> longest_idle_ns_by_s;
     explicit Node(const Device& modelled)
         : device(modelled.model),
           memory(modelled.memory, modelled.link_bytes_per_s),
@@ -193,6 +200,10 @@ class Simulation {
   void KeepPace(std::uint32_t loop);
   void EnterGate(std::uint32_t loop);
   void PassGate(std::uint32_t loop);
+  void SetState(Loop& loop, State state);
+  void NoteIdle(Node& node);
+  void EndIdle(Node& node);
+  void LeaveGate(Loop& loop);
   void Queue(std::uint32_t loop);
   void Send(std::uint32_t loop);
   [[nodiscard]] bool FinishesFirst(const Loop& loop);
@@ -233,7 +244,7 @@ class Simulation {
   void Look(std::uint32_t node);
   void LookAt(std::uint32_t node, Instant when);
   void RingBell(std::uint32_t node);
-  void RingForMemory(std::uint32_t node);
+  void RingNow(std::uint32_t node);
   void Housekeep(std::uint32_t node);
   void ReadAccount(std::uint32_t node);
   [[nodiscard]] Duration Metered(Loop& loop);

@@ -37,8 +37,11 @@ constexpr std::array kSubsets{
 
 class Drawer {
  public:
-  explicit Drawer(std::uint64_t seed)  // "swarm", "memory", "sell": not the run's own stream
-      : prng_(seed ^ 0x7377'6172'6D00ULL), memory_(seed ^ 0x6D65'6D6F'7279ULL), selling_(seed ^ 0x7365'6C6C'0000ULL) {}
+  explicit Drawer(std::uint64_t seed)  // "swarm", "memory", "sell", "blank": not the run's own stream
+      : prng_(seed ^ 0x7377'6172'6D00ULL),
+        memory_(seed ^ 0x6D65'6D6F'7279ULL),
+        selling_(seed ^ 0x7365'6C6C'0000ULL),
+        blanks_(seed ^ 0x626C'616E'6B00ULL) {}
 
   Scenario Draw() {
     Scenario scenario;
@@ -56,6 +59,7 @@ class Drawer {
     DrawFaults(scenario);
     DrawMemory(scenario, run);
     DrawSelling(scenario, run);
+    DrawBlanks(scenario);
     scenario.runs.push_back(std::move(run));
     return scenario;
   }
@@ -255,6 +259,19 @@ class Drawer {
     std::swap(prng_, selling_);
   }
 
+  /// Programs whose presents wait for vertical blanks, likewise from a stream of its own.
+  void DrawBlanks(Scenario& scenario) {
+    if (blanks_.Uniform() >= 0.3) return;
+    std::swap(prng_, blanks_);
+    constexpr std::array kScreens{30.0, 60.0, 60.0, 75.0, 144.0};
+    for (Tenant& tenant : scenario.tenants) {
+      if (!Chance(0.4)) continue;
+      tenant.vsync_hz = Pick(kScreens);
+      tenant.frames_ahead = kFramesAheadOfTheBlank;
+    }
+    std::swap(prng_, blanks_);
+  }
+
   void DrawWay(core::OversellMode& mode, core::PolicyParams& params) {
     using enum core::OversellMode;
     constexpr std::array kWays{kOff, kStrict, kStatic, kAdaptive, kAdaptive, kAdaptive};
@@ -307,6 +324,7 @@ class Drawer {
   Prng prng_;
   Prng memory_;
   Prng selling_;
+  Prng blanks_;
   bool light_ = false;  // programs for which the device suffices
 };
 
@@ -387,6 +405,7 @@ std::string Describe(const Scenario& scenario) {
     if (tenant.memory.count > 0)
       out += fmt::format(", {} MiB, {} at once, {:g} dirty", tenant.memory.count >> 20, tenant.command.count >> 20,
                          tenant.dirty);
+    if (tenant.vsync_hz > 0) out += fmt::format(", vertical blanks at {:g} Hz", tenant.vsync_hz);
     if (tenant.own_limit_fps > 0) out += fmt::format(", its own limit {:g} frames/s", tenant.own_limit_fps);
     if (tenant.customer) out += ", a customer";
     if (tenant.sale == core::Sale::kBestEffort) out += ", best effort";

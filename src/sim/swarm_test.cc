@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <map>
 
+#include "sim/checkers.h"
+#include "sim/simulation.h"
+
 namespace weir::sim {
 namespace {
 
@@ -40,13 +43,15 @@ TEST(Swarm, TheSameSeedGivesTheSameRun) {
 
 // -- Planted bugs: each must be found ---------------------------------------------------------------------------------
 
-/// The first of a hundred seeds in which something objects; 0: none does.
-std::uint64_t FoundAt(const std::function<Tamper()>& plant) {
+/// The first of a hundred seeds in which something objects, or the checker `by`; 0: none does.
+std::uint64_t FoundAt(const std::function<Tamper()>& plant, std::string_view by = "") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const SeedPlayed played = PlaySeed(seed, plant());
-    if (played.objections.empty()) continue;
-    std::printf("found with seed %d: %s\n", static_cast<int>(seed), played.objections.front().c_str());
-    return seed;
+    for (const std::string& objection : played.objections) {
+      if (!objection.starts_with(by)) continue;
+      std::printf("found with seed %d: %s\n", static_cast<int>(seed), objection.c_str());
+      return seed;
+    }
   }
   return 0;
 }
@@ -105,6 +110,40 @@ TEST(Swarm, FindsSlotsThatAreGivenAwayBeforeTheyAreLeft) {
     }};
   };
   EXPECT_GT(FoundAt(plant), 0u);
+}
+
+TEST(Swarm, FindsADeviceThatIdlesWhileAPresentWaitsForABlank) {
+  Scenario scenario;
+  scenario.span = seconds(20);
+  for (const char* name : {"blank", "greedy"}) {
+    Tenant& tenant = scenario.tenants.emplace_back();
+    tenant.name = name;
+    tenant.scenes = {{.gpu = milliseconds(name[0] == 'b' ? 2 : 5)}};
+  }
+  scenario.tenants[0].vsync_hz = 30;
+  scenario.tenants[0].frames_ahead = kFramesAheadOfTheBlank;
+  for (const char* policy : {"proportional-share", "round-robin"})
+    for (const bool planted : {false, true}) {
+      const sim::Run run{.label = policy, .policy = policy};
+      Simulation simulation(scenario, run, {.tamper = {.present_first = planted}});
+      simulation.RunUntil(scenario.span);
+      const std::vector<std::string> objections = CheckRun(scenario, run, simulation.Take());
+      ASSERT_EQ(objections.empty(), !planted) << policy;
+      if (planted) {
+        EXPECT_TRUE(objections[0].starts_with("idle:")) << objections[0];
+      }
+    }
+}
+
+TEST(Swarm, FindsAllowancesThatComeLate) {
+  // Once in a while nobody gets anything for 15 ms: as a policy that waits for a program that will not come.
+  const auto plant = [] {
+    return Tamper{.actions = [](Instant now, engine::Actions& actions) {
+      if (NsOf(now) % 500'000'000 > 15'000'000) return;
+      for (engine::AllowanceGrant& grant : actions.grant) grant.wake = false;
+    }};
+  };
+  EXPECT_GT(FoundAt(plant, "idle:"), 0u);
 }
 
 /// Keeps two thirds of everybody's cap.

@@ -28,7 +28,6 @@ using sim::Tenant;
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
 constexpr Duration kLaunch = microseconds(20);  // of a compute task's launch, on the CPU
 constexpr std::size_t kTenantsMax = 1'000'000;
-constexpr int kFramesAheadOfTheBlank = 2;  // as the emulated GL driver
 
 void ReadScene(ScenarioReader& reader, Scene& scene) {
   reader.Span("seconds", scene.length, 1);
@@ -75,7 +74,7 @@ void ReadTenant(ScenarioReader& reader, Scenario& scenario) {
   reader.Span("period_ms", tenant.period, 1e-3, 3600);
   reader.Number("limit_fps", tenant.own_limit_fps, 0, 10'000);
   reader.Number("vsync_hz", tenant.vsync_hz, 0, 1'000);
-  if (tenant.vsync_hz > 0) tenant.frames_ahead = kFramesAheadOfTheBlank;
+  if (tenant.vsync_hz > 0) tenant.frames_ahead = sim::kFramesAheadOfTheBlank;
   reader.Whole("processes", tenant.processes, 1, 1000);
   reader.Span("start", tenant.start, 1);
   reader.Span("end", tenant.end, 1);
