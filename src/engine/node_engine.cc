@@ -284,7 +284,6 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
     if (kept) device.views[i].held = device.verdicts[i].held;
     Apply(*device.owners[i], device.verdicts[i], now, actions);
   }
-}
   AskForEnds(device, actions);
 }
 
@@ -303,6 +302,7 @@ void NodeEngine::AskForEnds(Device_& device, Actions& actions) {
     vgpu.ring_at_end = wanted;
     actions.ring_at_end.push_back({vgpu.id, wanted});
   }
+}
 
 void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions) {
   const core::VgpuView& view = vgpu.View();

@@ -230,8 +230,8 @@ class NodeEngine {
   std::vector<std::unique_ptr<Device_>> devices_;
   std::map<VgpuId, std::unique_ptr<Vgpu_>> vgpus_;
   std::map<std::string, VgpuId, std::less<>> names_;
-  const Vgpu_* drawn_last_ = nullptr;  // the vGPU of the last FramesDone
   core::LateLooks looks_;
+  const Vgpu_* drawn_last_ = nullptr;  // the vGPU of the last FramesDone
   std::uint64_t next_id_ = 1;
 };
 

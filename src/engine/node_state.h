@@ -117,8 +117,8 @@ struct NodeEngine::Vgpu_ {
   Share published_cap;
   MemoryGrant memory;   // as last published
   Duration last_gpu{};  // of the last frame
-  core::LoopCosts costs;
   core::ThinkTime think;
+  core::LoopCosts costs;
   double need = 0;            // part of the device that its promise needs, as of the last check
   bool unknown_need = false;  // a rate is promised whose cost is not known
   core::CapBucket cap_bucket;

@@ -66,13 +66,13 @@ struct Verdict {
 struct PolicyInput {
   Instant now;
   std::span<const VgpuView> vgpus;  // of one device, in any order
+  Duration late{};                  // how much later than asked for decisions come (late_looks.h)
 };
 
-/// `Instant::max()`: no further decision is needed until an event at a gate.
 /// The least time between two decisions: what rings the doorbell all the time can't make the daemon decide more often.
 inline constexpr Duration kLookSpacing = microseconds(200);
 
-  Duration late{};                  // how much later than asked for decisions come (late_looks.h)
+/// `Instant::max()`: no further decision is needed until an event at a gate.
 inline constexpr Instant kNever = Instant::max();
 
 class Policy {
