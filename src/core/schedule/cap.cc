@@ -21,8 +21,8 @@ constexpr Duration kRenewedFor = milliseconds(100);
 /// is held.
 class Cap final : public Policy {
  public:
-  Cap(const SliceClock& clock, std::unique_ptr<Policy> order, Duration ahead, Duration lend)
-      : clock_(clock), order_(std::move(order)), promises_(ahead, lend) {}
+  Cap(const SliceClock& clock, std::unique_ptr<Policy> order, Duration ahead, Duration lend, bool give_way)
+      : clock_(clock), order_(std::move(order)), promises_(ahead, lend), giving_way_(Duration{0}, give_way) {}
 
   [[nodiscard]] bool keeps_caps() const override { return true; }
 
@@ -84,7 +84,7 @@ class Cap final : public Policy {
   const SliceClock clock_;
   const std::unique_ptr<Policy> order_;
   PromisesFirst promises_;
-  GivingWay giving_way_{Duration{0}};
+  GivingWay giving_way_;
   SlotStates<Account> accounts_;
   std::vector<VgpuView> views_;
   std::vector<TimeLeft> left_;
@@ -101,12 +101,13 @@ SliceClock ClockOf(const Params& params, bool forgives) {
 std::unique_ptr<Policy> MakeCap(const CapParams& params) {
   return std::make_unique<Cap>(ClockOf(params, /*forgives=*/false),
                                MakeProportionalShare({.quantum = params.quantum, .grace = {}}), params.ahead,
-                               params.lend);
+                               params.lend, params.give_way != 0);
 }
 
 std::unique_ptr<Policy> MakeCapPaper(const CapPaperParams& params) {
   return std::make_unique<Cap>(ClockOf(params, /*forgives=*/true),
-                               MakeRoundRobin({.quantum = params.quantum, .grace = {}}), Duration{0}, Duration{0});
+                               MakeRoundRobin({.quantum = params.quantum, .grace = {}}), Duration{0}, Duration{0},
+                               /*give_way=*/false);
 }
 
 }  // namespace weir::core

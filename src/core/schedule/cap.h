@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 
 #include "core/schedule/policy.h"
@@ -17,6 +18,7 @@ struct CapParams {
   Duration quantum = milliseconds(5);
   Duration ahead = milliseconds(2);
   Duration lend = milliseconds(3);
+  std::int64_t give_way = 0;
 
   static constexpr void Fields(auto&& each) {
     using P = CapParams;
@@ -32,6 +34,9 @@ struct CapParams {
                    "while a vGPU is behind its promised rate, others submit only below this load of the device; 0: by "
                    "caps alone"},
          &P::ahead);
+    each(ParamInfo{"give_way", "0 or 1", 0, 1,
+                   "1: where promised rates need more than the device has, the lightest gives way"},
+         &P::give_way);
     each(ParamInfo{"lend_ms", "ms of GPU time", 0, 1000,
                    "longest frame or kernel that may exceed its cap, up to its ceiling, on a device that would be "
                    "idle"},

@@ -38,6 +38,7 @@ Duration GivingWay::Promised(const VgpuView& view) const {
 }
 
 void GivingWay::See(Instant now, std::span<const VgpuView> views) {
+  if (!wanted_) return;
   for (const VgpuView& view : views) {
     bool fresh = false;
     parts_.At(view, fresh);
@@ -102,7 +103,7 @@ void GivingWay::Divide(std::span<const VgpuView> views) {
 }
 
 Duration GivingWay::IntervalOf(const VgpuView& view) const {
-  return std::max(Promised(view), parts_.Seen(view).longer);
+  return wanted_ ? std::max(Promised(view), parts_.Seen(view).longer) : Promised(view);
 }
 
 }  // namespace weir::core

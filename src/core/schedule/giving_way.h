@@ -26,7 +26,8 @@ class GivingWay {
   static constexpr Duration kEvery = milliseconds(50);
 
   /// `preset`: the interval of a vGPU that draws and has no promise; it gives way before all others. Zero: none.
-  explicit GivingWay(Duration preset) : preset_(preset) {}
+  /// Without `wanted` nobody ever gives way.
+  explicit GivingWay(Duration preset, bool wanted = true) : preset_(preset), wanted_(wanted) {}
 
   /// To be called at each decision. Does not allocate once as many views have been seen.
   void See(Instant now, std::span<const VgpuView> views);
@@ -45,6 +46,7 @@ class GivingWay {
   void Divide(std::span<const VgpuView> views);
 
   const Duration preset_;
+  const bool wanted_;
   Instant next_{};
   bool any_ = false;
   double claimed_ = 0, least_ = 0;  // sums over all vGPUs

@@ -33,7 +33,7 @@ class Hybrid final : public Policy {
   explicit Hybrid(const HybridParams& params)
       : params_(params),
         shares_(MakeShares(params.shares)),
-        sla_(MakeSlaAware({.fps = params.fps, .sync = params.sync})) {}
+        sla_(MakeSlaAware({.fps = params.fps, .sync = params.sync, .give_way = params.give_way})) {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -25,6 +26,7 @@ struct HybridParams {
   Duration wait = seconds(5);
   HybridShares shares = HybridShares::kProportionalShare;
   FrameSync sync{};
+  std::int64_t give_way = 0;
 
   static constexpr void Fields(auto&& each) {
     using P = HybridParams;
@@ -35,6 +37,9 @@ struct HybridParams {
     each(ParamInfo{"gpu_use", "fraction", 0.01, 1, "use of the device below which shares return (GPUthres)"},
          &P::gpu_use);
     each(ParamInfo{"wait_s", "s", 1, 3600, "duration of either condition before a switch (Time)"}, &P::wait);
+    each(ParamInfo{"give_way", "0 or 1", 0, 1,
+                   "1: where promised rates need more than the device has, the lightest gives way"},
+         &P::give_way);
     each(ParamInfo{"shares", "choice", 0, 1, "the policy that keeps the shares; reserve: exactly as in the paper",
                    kHybridShareNames},
          &P::shares);

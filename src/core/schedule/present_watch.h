@@ -11,7 +11,8 @@
 // Waiting for the work first costs nothing where the present takes longer than the work by kBlocks: the program then
 // has the time to draw and to wait for its work within one interval. Where the wait turns out to be the device's after
 // all (other programs' work in the driver's queue), the present that follows the fence returns at once. The watch then
-// gives up, and tries again after a pause that doubles each time.
+// gives up, and tries again after a pause that doubles each time. Where presents have blocked for a second, it takes
+// more of them to give up, and there is no pause.
 #pragma once
 
 #include <algorithm>
@@ -40,16 +41,21 @@ class PresentWatch {
   /// Records a present that was called after the frame's work had ended.
   void PresentedFinished(Duration took) {
     in_a_row_ = took < kBlocks ? in_a_row_ + 1 : 0;
-    if (++finished_ >= kFirstPause) next_pause_ = kFirstPause;
-    if (in_a_row_ < kFramesUntilUnsure) return;
-    pause_ = next_pause_;
-    next_pause_ = std::min(2 * next_pause_, kLongestPause);
+    const bool proved = ++finished_ - in_a_row_ >= kFramesUntilProved;
+    if (proved) next_pause_ = kFirstPause;
+    if (in_a_row_ < (proved ? kFramesUntilDisproved : kFramesUntilUnsure)) return;
+    pause_ = proved ? 0 : next_pause_;
+    if (!proved) next_pause_ = std::min(2 * next_pause_, kLongestPause);
     Turn(false);
   }
 
  private:
   static constexpr int kFramesUntilSure = 30;  // more than gpu_ remembers: a meter may know nothing of the first ones
   static constexpr int kFramesUntilUnsure = 4;
+  // Presents that have blocked for a second say more than a few that do not: after the host has not run the program for
+  // some intervals, nothing waits to be shown, and the next presents return at once.
+  static constexpr int kFramesUntilProved = 64;
+  static constexpr int kFramesUntilDisproved = 16;
   static constexpr int kFirstPause = 64;  // frames
   static constexpr int kLongestPause = 4096;
 

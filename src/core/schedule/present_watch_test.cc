@@ -65,8 +65,20 @@ TEST(PresentWatch, ThePauseUntilTheNextTryDoublesUpToABound) {
     pause = std::min(2 * pause, 4096);
   }
   for (int i = 0; i < 64; ++i) watch.PresentedFinished(kBlankInterval);  // it is right this time
+  for (int i = 0; i < 16; ++i) watch.PresentedFinished(Duration{0});
+  EXPECT_EQ(FramesUntilItFinishes(watch, kBlankInterval, 10'000), 30) << "without a pause";
   for (int i = 0; i < 4; ++i) watch.PresentedFinished(Duration{0});
   EXPECT_EQ(FramesUntilItFinishes(watch, kBlankInterval, 10'000), 64);
+}
+
+TEST(PresentWatch, AfterASecondOfBlankingAStallOfTheHostChangesNothing) {
+  PresentWatch watch;
+  FramesUntilItFinishes(watch, kBlankInterval, 100);
+  for (int stall = 0; stall < 20; ++stall) {
+    for (int i = 0; i < 64; ++i) watch.PresentedFinished(kBlankInterval);
+    for (int i = 0; i < 15; ++i) watch.PresentedFinished(microseconds(50));
+    ASSERT_TRUE(watch.WorthFinishing()) << stall;
+  }
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 /// Where the promised rates need more than the device has, lighter vGPUs are paced more slowly.
 class SlaAware final : public Policy {
  public:
-  SlaAware(Duration preset, FrameSync sync) : sync_(sync), giving_way_(preset) {}
+  SlaAware(Duration preset, FrameSync sync, bool give_way) : sync_(sync), giving_way_(preset, give_way) {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     giving_way_.See(input.now, input.vgpus);
@@ -30,7 +30,8 @@ class SlaAware final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params) {
-  return std::make_unique<SlaAware>(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.sync);
+  return std::make_unique<SlaAware>(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.sync,
+                                    params.give_way != 0);
 }
 
 }  // namespace weir::core

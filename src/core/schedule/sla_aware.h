@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -18,10 +19,14 @@ inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none",
 struct SlaAwareParams {
   double fps = 30;
   FrameSync sync{};
+  std::int64_t give_way = 0;
 
   static constexpr void Fields(auto&& each) {
     using P = SlaAwareParams;
     each(ParamInfo{"fps", "frames/s", 0, 1000, "rate of a vGPU without its own promise; 0: unlimited"}, &P::fps);
+    each(ParamInfo{"give_way", "0 or 1", 0, 1,
+                   "1: where promised rates need more than the device has, the lightest gives way"},
+         &P::give_way);
     each(ParamInfo{"sync", "choice", 0, 4,
                    "synchronisation before a frame is delayed; auto: finish on a software renderer, fence on hardware",
                    kFrameSyncNames},
