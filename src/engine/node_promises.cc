@@ -114,7 +114,7 @@ void NodeEngine::SeePromises(Instant now, Device_& device, Actions& actions) {
        .kind = fits ? "fits" : "overpromised",
        .vgpu = "",
        .text = fits ? fmt::format("its promises fit again: they need {} of it", PartText(device.promised))
-                    : fmt::format("its promises need {} of it; by weight it keeps all but those of: {}",
+                    : fmt::format("its promises need {} of it; by weight all could be kept but those of: {}",
                                   PartText(device.promised), Listed(GivingWay(device)))});
 }
 
@@ -155,9 +155,10 @@ PromiseStatus NodeEngine::PromiseOf(const Device_& device, const Vgpu_* vgpu, co
   if (status.fit == PromiseFit::kTooMuch && over_cap)
     status.warnings.push_back("its promise does not fit its cap: raise the cap, or promise less");
   else if (status.fit == PromiseFit::kTooMuch)
-    status.warnings.push_back(
-        fmt::format("the promises on {} need {} of it: promise less, or give more weight to those that are to be kept",
-                    device.spec.name, PartText(together)));
+    status.warnings.push_back(fmt::format(
+        "the promises on {} need {} of it: promise less, or give more weight to those that are to be kept and "
+        "set the policy's give_way=1",
+        device.spec.name, PartText(together)));
   return status;
 }
 

@@ -124,7 +124,7 @@ TEST(Hybrid, SwitchesToPromisesOnStarvationAndBackWhenIdle) {
 // Three programs need 36, 36 and 48 % of the device. 95 % are divided: where the lightest is the one of 48 %, 23 % are
 // left to it, which are 28.8 frames/s; where it is one of 36 %, 11 %, 18.3 frames/s. Under `cap`, which paces no
 // program, it has up to the whole rest. The order is that of the weights, whatever the frames cost.
-TEST(Overload, TheLightestGivesWayUnderEveryPolicyThatKeepsRates) {
+TEST(Overload, TheLightestGivesWayUnderEveryPolicyThatKeepsRatesWhereThatIsWanted) {
   for (const std::string_view policy : core::PoliciesThatKeepRates()) {
     for (const std::size_t lightest : {0, 2}) {
       ModelNode node;
@@ -135,7 +135,7 @@ TEST(Overload, TheLightestGivesWayUnderEveryPolicyThatKeepsRates) {
         vgpus.push_back(node.AddVgpu(std::string(1, static_cast<char>('a' + i)), settings));
         node.AddProcess(vgpus[i], {.think = milliseconds(2), .gpu = milliseconds(i == 2 ? 8 : 6)});
       }
-      node.SetPolicy(std::string(policy));
+      node.SetPolicy(std::string(policy), {{"give_way", 1.0}});
       node.RunFor(seconds(15));
       const double left = lightest == 2 ? 0.23 / 0.008 : 0.11 / 0.006;
       const double rest = lightest == 2 ? 0.28 / 0.008 : 0.16 / 0.006;

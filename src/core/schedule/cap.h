@@ -34,7 +34,7 @@ struct CapParams {
                    "while a vGPU is behind its promised rate, others submit only below this load of the device; 0: by "
                    "caps alone"},
          &P::ahead);
-    each(ParamInfo{"give_way", "0 or 1", 0, 1,
+    each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);
     each(ParamInfo{"lend_ms", "ms of GPU time", 0, 1000,

@@ -37,7 +37,7 @@ struct HybridParams {
     each(ParamInfo{"gpu_use", "fraction", 0.01, 1, "use of the device below which shares return (GPUthres)"},
          &P::gpu_use);
     each(ParamInfo{"wait_s", "s", 1, 3600, "duration of either condition before a switch (Time)"}, &P::wait);
-    each(ParamInfo{"give_way", "0 or 1", 0, 1,
+    each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);
     each(ParamInfo{"shares", "choice", 0, 1, "the policy that keeps the shares; reserve: exactly as in the paper",

@@ -24,7 +24,7 @@ struct SlaAwareParams {
   static constexpr void Fields(auto&& each) {
     using P = SlaAwareParams;
     each(ParamInfo{"fps", "frames/s", 0, 1000, "rate of a vGPU without its own promise; 0: unlimited"}, &P::fps);
-    each(ParamInfo{"give_way", "0 or 1", 0, 1,
+    each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);
     each(ParamInfo{"sync", "choice", 0, 4,
