@@ -168,7 +168,7 @@ TEST(PromiseFits, AnEventNamesWhoGivesWayAndAnotherSaysThatAllFitsAgain) {
   over.node.RunFor(seconds(10));
   notes = NotesOf(over.node, "overpromised");
   ASSERT_EQ(notes.size(), 1U) << "said once";
-  EXPECT_TRUE(notes[0].ends_with("all but those of: light")) << notes[0];
+  EXPECT_TRUE(notes[0].ends_with("but those of: light")) << notes[0];
   EXPECT_FALSE(over.node.engine().Devices(over.node.now()).front().promises_fit);
   EXPECT_EQ(over.node.engine().Promise(over.heavy).fit, PromiseFit::kTooMuch);
   EXPECT_FALSE(over.node.engine().Promise(over.heavy).warnings.empty());
