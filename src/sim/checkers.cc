@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <optional>
 
 #include "core/memory/balloon.h"
 #include "core/oversubscribe/oversell.h"
@@ -17,11 +16,31 @@
 #include "core/schedule/sla_aware.h"
 
 namespace weir::sim {
+
+bool HasMemory(const Tenant& tenant) {
+  return tenant.memory.count > 0 ||
+         std::ranges::any_of(tenant.scenes, [](const Scene& s) { return s.memory.has_value(); });
+}
+
+bool Plays(const Run& run, const Tenant& tenant) {
+  return run.only.empty() || std::ranges::find(run.only, tenant.name) != run.only.end();
+}
+
+engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration at) {
+  const auto own = run.settings.find(tenant.name);
+  engine::VgpuSettings settings = own != run.settings.end() ? own->second : tenant.settings;
+  Duration since{-1};
+  for (const Change& change : run.changes) {
+    if (change.tenant != tenant.name || change.at > at || change.at < since) continue;
+    settings = change.settings;
+    since = change.at;
+  }
+  return settings;
+}
+
 namespace {
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
-/// Shorter stretches say little about shares and rates.
-constexpr std::int64_t kStretchMin = 4;
 /// Who waited, queued or ran for this part of every second wanted the device all the time.
 constexpr double kAlways = 0.98;
 /// Shares and rates are promised within this, besides what frames that can't be cut short come to.
@@ -44,28 +63,6 @@ Duration MeanFrame(const Tenant& tenant) {
   Duration mean{};
   for (const Scene& scene : tenant.scenes) mean = std::max(mean, scene.gpu);
   return mean;
-}
-
-bool HasMemory(const Tenant& tenant) {
-  return tenant.memory.count > 0 ||
-         std::ranges::any_of(tenant.scenes, [](const Scene& s) { return s.memory.has_value(); });
-}
-
-bool Plays(const Run& run, const Tenant& tenant) {
-  return run.only.empty() || std::ranges::find(run.only, tenant.name) != run.only.end();
-}
-
-/// In force at `at` of the run.
-engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration at) {
-  const auto own = run.settings.find(tenant.name);
-  engine::VgpuSettings settings = own != run.settings.end() ? own->second : tenant.settings;
-  Duration since{-1};
-  for (const Change& change : run.changes) {
-    if (change.tenant != tenant.name || change.at > at || change.at < since) continue;
-    settings = change.settings;
-    since = change.at;
-  }
-  return settings;
 }
 
 /// Where ceilings are sold by a ratio a cap is that part of one; 1 where they never are.
@@ -132,10 +129,10 @@ class Checker {
         // Where caps move, or customers come and go, weights alone say little (CheckSelling).
         if (stretch.to_s - stretch.from_s < kStretchMin || Sells(run_) || AnyCustomers(device)) continue;
         if (stretch.policy == "proportional-share" || stretch.policy == "round-robin") CheckShares(here, stretch);
-        if (stretch.policy == "proportional-share" || stretch.policy == "round-robin") CheckIdle(stretch, device);
         if (stretch.policy == "sla-aware") CheckRates(here, stretch, device);
         if (stretch.policy == "reserve") CheckReserve(here, stretch, device);
       }
+    std::ranges::move(CheckIdle(scenario_, run_, record_), std::back_inserter(objections_));
     std::ranges::move(CheckSelling(scenario_, run_, record_), std::back_inserter(objections_));
     std::ranges::move(CheckMemory(scenario_, run_, record_), std::back_inserter(objections_));
     return std::move(objections_);
@@ -313,43 +310,6 @@ class Checker {
             "a slack of {:.3f} s",
             stretch.from_s, stretch.to_s, seen.tenant->name, got, least, slack);
     }
-  }
-
-  /// Its presents wait for a vertical blank, each of them, also behind the longest frames of the others: only then does
-  /// its agent finish the work first.
-  bool BlocksAlways(const Tenant& tenant) const {
-    Duration longest = LongestThink(tenant);
-    for (const Tenant& other : scenario_.tenants)
-      if (other.device == tenant.device && Plays(run_, other)) longest += LongestFrame(other) * other.processes;
-    return tenant.scenes.size() == 1 && tenant.processes == 1 && longest < FromSeconds(0.8 / tenant.vsync_hz);
-  }
-
-  /// The reaction time of a policy that leaves no device idle: while a program waits at its gate, the device has no
-  /// work for this long at most (docs/policies). A frame in flight may have no work left on the device but a present to
-  /// end. Without an answer: the policy claims nothing, or something else than the policy may hold a program back.
-  std::optional<Duration> ReactionTime(const Stretch& stretch, std::uint32_t device) const {
-    Duration present{};
-    for (const Tenant& tenant : scenario_.tenants) {
-      if (tenant.device != device || !Plays(run_, tenant)) continue;
-      for (std::int64_t s = stretch.from_s; s <= stretch.to_s; ++s)
-        if (SettingsAt(run_, tenant, seconds(s)).cap < Share::Whole()) return std::nullopt;
-      if (HasMemory(tenant) || (tenant.vsync_hz > 0 && !BlocksAlways(tenant))) return std::nullopt;
-      present = std::max(present, tenant.present);
-    }
-    if (stretch.policy == "round-robin")
-      return core::ReactionTime(core::ParamsFrom<core::RoundRobinParams>(stretch.params)) + present;
-    return core::ReactionTime(core::ParamsFrom<core::ProportionalShareParams>(stretch.params)) + present;
-  }
-
-  void CheckIdle(const Stretch& stretch, std::uint32_t device) {
-    const std::optional<Duration> bound = ReactionTime(stretch, device);
-    if (!bound || device >= record_.longest_idle_ns_by_s.size()) return;
-    const std::vector<std::int64_t>& longest = record_.longest_idle_ns_by_s[device];
-    for (std::int64_t s = stretch.from_s; s < std::min(stretch.to_s, std::ssize(longest)); ++s)
-      if (Duration idle{longest[static_cast<std::size_t>(s)]}; idle > *bound)
-        Object(
-            "idle: {} s: device {} had no work for {:.3f} ms while a program waited at its gate; {} reacts in {:.3f}",
-            s, device, MillisecondsOf(idle), stretch.policy, MillisecondsOf(*bound));
   }
 
   static double RateOf(const Seen& seen, const Stretch& stretch) {

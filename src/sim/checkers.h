@@ -3,7 +3,7 @@
 // Each objection begins with the checker's name.
 //
 //   caps      over a whole second: cap, burst of the bucket and frames that can't be cut short; not under a dead daemon
-//   shares    proportional-share, round-robin: of what those use who want the device all the time, each has its part
+//   shares    proportional-share, round-robin: programs that want the device all the time share it by their weights
 //   floor     the same: and at least half of its weight's part of the device (which is kept idle for others at times)
 //   idle      the same: while a program waits at its gate, the device is without work for the reaction time at most
 //   rates     sla-aware: nobody is faster than promised; where the device suffices by far, each is as fast within 2 %
@@ -41,6 +41,15 @@ struct Stretch {
 };
 std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std::uint32_t device);
 
+/// Shorter stretches say little about shares and rates.
+inline constexpr std::int64_t kStretchMin = 4;  // seconds
+
+bool HasMemory(const Tenant& tenant);
+/// Whether the tenant takes part in the run.
+bool Plays(const Run& run, const Tenant& tenant);
+/// The settings in force at `at` of the run.
+engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration at);
+
 /// GPU time that a tenant's programs may use beyond what they are allowed to: of each process a frame, which can't be
 /// cut short, and what its queue holds.
 Duration ExtentOf(const Tenant& tenant);
@@ -67,6 +76,10 @@ std::vector<std::string> CheckMemory(const Scenario& scenario, const Run& run, c
 /// it wants it, and the frames that it was promised where its ceiling and the time between them suffice by far; and
 /// what somebody wants all the time is not left idle. From the record alone.
 std::vector<std::string> CheckSelling(const Scenario& scenario, const Run& run, const RunRecord& record);
+
+/// Devices that are idle while a program waits, under policies that leave none idle for longer than their reaction
+/// time.
+std::vector<std::string> CheckIdle(const Scenario& scenario, const Run& run, const RunRecord& record);
 
 /// Whether a run's devices are sold, at any time of it.
 bool Sells(const Run& run);
