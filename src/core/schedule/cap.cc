@@ -101,7 +101,7 @@ SliceClock ClockOf(const Params& params, bool forgives) {
 std::unique_ptr<Policy> MakeCap(const CapParams& params) {
   return std::make_unique<Cap>(ClockOf(params, /*forgives=*/false),
                                MakeProportionalShare({.quantum = params.quantum, .grace = {}}), params.ahead,
-                               params.lend, params.give_way != 0);
+                               params.lend, params.give_way);
 }
 
 std::unique_ptr<Policy> MakeCapPaper(const CapPaperParams& params) {

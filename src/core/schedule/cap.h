@@ -18,7 +18,7 @@ struct CapParams {
   Duration quantum = milliseconds(5);
   Duration ahead = milliseconds(2);
   Duration lend = milliseconds(3);
-  std::int64_t give_way = 0;
+  bool give_way = false;
 
   static constexpr void Fields(auto&& each) {
     using P = CapParams;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -26,7 +25,7 @@ struct HybridParams {
   Duration wait = seconds(5);
   HybridShares shares = HybridShares::kProportionalShare;
   FrameSync sync{};
-  std::int64_t give_way = 0;
+  bool give_way = false;
 
   static constexpr void Fields(auto&& each) {
     using P = HybridParams;

@@ -31,7 +31,7 @@ class SlaAware final : public Policy {
 
 std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params) {
   return std::make_unique<SlaAware>(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.sync,
-                                    params.give_way != 0);
+                                    params.give_way);
 }
 
 }  // namespace weir::core

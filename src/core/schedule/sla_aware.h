@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -19,7 +18,7 @@ inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none",
 struct SlaAwareParams {
   double fps = 30;
   FrameSync sync{};
-  std::int64_t give_way = 0;
+  bool give_way = false;
 
   static constexpr void Fields(auto&& each) {
     using P = SlaAwareParams;
