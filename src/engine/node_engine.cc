@@ -30,6 +30,9 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::ThinkTime& th
   view.least_think = think.least();
 }
 
+/// A vGPU that its cap holds back would gain nothing from others' work ending.
+bool Waits(const core::VgpuView& view) { return view.waiting > 0 && !view.held; }
+
 Error NoVgpu(VgpuId id) { return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value)); }
 
 }  // namespace
@@ -280,28 +283,24 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   device.verdicts.resize(device.views.size());
   const Instant look_again = device.policy->Decide({now, device.views, looks_.late()}, device.verdicts);
   actions.look_again = std::min(actions.look_again, look_again);
+  std::size_t waiters = 0;
   for (std::size_t i = 0; i < device.views.size(); ++i) {
     if (kept) device.views[i].held = device.verdicts[i].held;
-    Apply(*device.owners[i], device.verdicts[i], now, actions);
+    waiters += Waits(device.views[i]) ? 1 : 0;
   }
-  AskForEnds(device, actions);
+  for (std::size_t i = 0; i < device.views.size(); ++i) {
+    Apply(*device.owners[i], device.verdicts[i], now, actions);
+    const bool others_wait = waiters > (Waits(device.views[i]) ? 1u : 0u);
+    AskForEnd(*device.owners[i], others_wait && device.verdicts[i].frees_device, actions);
+  }
 }
 
 /// While a vGPU waits for work of another one that frees the device, the agents of the latter ring at its end. The
-/// device is then idle until the look that follows, and not until the next tick. (A vGPU that its cap holds back would
-/// gain nothing.)
-void NodeEngine::AskForEnds(Device_& device, Actions& actions) {
-  const auto waits = [](const Vgpu_& vgpu) { return vgpu.View().waiting > 0 && !vgpu.View().held && !vgpu.paused; };
-  std::size_t waiters = 0;
-  for (const Vgpu_* vgpu : device.owners) waiters += waits(*vgpu) ? 1 : 0;
-  for (std::size_t i = 0; i < device.views.size(); ++i) {
-    Vgpu_& vgpu = *device.owners[i];
-    const bool others_wait = waiters > (waits(vgpu) ? 1u : 0u);
-    const bool wanted = others_wait && vgpu.View().in_flight > 0 && device.verdicts[i].frees_device;
-    if (wanted == vgpu.ring_at_end) continue;
-    vgpu.ring_at_end = wanted;
-    actions.ring_at_end.push_back({vgpu.id, wanted});
-  }
+/// device is then idle until the look that follows, and not until the next tick.
+void NodeEngine::AskForEnd(Vgpu_& vgpu, bool wanted, Actions& actions) {
+  if (wanted == vgpu.ring_at_end) return;
+  vgpu.ring_at_end = wanted;
+  actions.ring_at_end.push_back({vgpu.id, wanted});
 }
 
 void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions) {

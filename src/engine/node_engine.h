@@ -210,7 +210,7 @@ class NodeEngine {
   void TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu);
   void Decide(Instant now, Device_& device, Actions& actions);
   void Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions);
-  static void AskForEnds(Device_& device, Actions& actions);
+  static void AskForEnd(Vgpu_& vgpu, bool wanted, Actions& actions);
   void Redecide(Instant now, Actions& actions);
   void SeeSales(Instant now, Device_& device, Actions& actions);
   void SeeMemory(Instant now, Device_& device, Actions& actions);

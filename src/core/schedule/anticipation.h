@@ -10,10 +10,13 @@
 
 namespace weir::core {
 
+/// A program this close to keeping the device busy by itself leaves little in its gaps.
+inline constexpr double kHoldDuty = 0.7;
+
 struct Anticipation {
-  Duration grace{};      // longest wait; zero: nobody is waited for
-  double hold_duty = 0;  // use of the device alone from which a vGPU is always waited for
-  Duration tick{};       // between two decisions
+  Duration grace{};              // longest wait; zero: nobody is waited for
+  double hold_duty = kHoldDuty;  // use of the device alone from which a vGPU is always waited for
+  Duration tick{};               // between two decisions
 
   /// Whether its frames, alone, would keep the device busy for `share` of the time, or for `hold_duty`. A game with its
   /// own limit of 60 frames/s could not. Presents that block are such a limit: the time until the next frame is the

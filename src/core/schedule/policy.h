@@ -58,8 +58,8 @@ struct Verdict {
   Duration frame_interval{};  // pace one frame per interval; zero: no pacing
   FrameSync sync = FrameSync::kAuto;
   bool held = false;  // held by its cap; set by policies that enforce caps
-  // Its program does not return at once: the end of its work frees the device for others, so its agents should tell of
-  // it rather than let the next decision find it.
+  // It has work in flight, and its program does not return at once: the end of that work frees the device for others,
+  // so its agents should tell of it rather than let the next decision find it.
   bool frees_device = false;
 };
 

@@ -18,7 +18,7 @@ namespace weir::core {
 /// Whether a policy keeps promised rates and latencies. One that doesn't only reports them.
 struct RateKeeping {
   bool keeps = false;
-  std::string_view off_at_zero{};  // the parameter whose value 0 makes the policy ignore rates; empty: there is none
+  std::string_view off_at_zero{};  // parameter that is 0 where the policy ignores rates; empty: it always keeps them
 };
 
 struct PolicyEntry {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/schedule/anticipation.h"
-
 namespace weir::core {
 namespace {
 
@@ -40,7 +38,7 @@ class ProportionalShare final : public Policy {
     for (std::size_t i = 0; i < input.vgpus.size(); ++i)
       verdicts[i] = {.admission = Admission::kGated,
                      .allowance = Allow(input.vgpus[i], front),
-                     .frees_device = !anticipation_.CouldUse(input.vgpus[i], ShareOf(input.vgpus[i]))};
+                     .frees_device = FreesDevice(input.vgpus[i])};
     return front.awake ? input.now + params_.tick : kNever;
   }
 
@@ -154,6 +152,10 @@ class ProportionalShare final : public Policy {
   }
   [[nodiscard]] bool KeepsClaim(const VgpuView& vgpu, const PolicyInput& input) const {
     return !vgpu.held && vgpu.attached && anticipation_.Persists(vgpu, input, ShareOf(vgpu));
+  }
+
+  [[nodiscard]] bool FreesDevice(const VgpuView& vgpu) const {
+    return vgpu.in_flight > 0 && !anticipation_.CouldUse(vgpu, ShareOf(vgpu));
   }
 
   [[nodiscard]] double ShareOf(const VgpuView& vgpu) const { return vgpu.weight / std::max(member_weights_, 1.0); }

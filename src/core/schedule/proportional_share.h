@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 
+#include "core/schedule/anticipation.h"
 #include "core/schedule/policy.h"
 #include "core/schedule/policy_params.h"
 
@@ -14,7 +15,7 @@ struct ProportionalShareParams {
   Duration quantum = milliseconds(5);
   Duration lag = milliseconds(100);
   Duration grace = milliseconds(10);
-  double hold_duty = 0.7;
+  double hold_duty = kHoldDuty;
   Duration member = seconds(1);
   Duration tick = milliseconds(1);
 

@@ -17,9 +17,6 @@ constexpr Duration kAhead = milliseconds(20);
 constexpr Duration kAloneFor = seconds(1);
 constexpr Duration kAloneTick = milliseconds(5);
 
-/// A program this close to keeping the device busy by itself is always waited for.
-constexpr double kHoldDuty = 0.7;
-
 /// What a vGPU may still use of its turns; negative: it overran a turn, and pays with the next one.
 struct Credit {
   Duration left{};
@@ -33,9 +30,7 @@ struct Credit {
 class RoundRobin final : public Policy {
  public:
   explicit RoundRobin(const RoundRobinParams& params)
-      : quantum_(params.quantum),
-        tick_(params.tick),
-        anticipation_{.grace = params.grace, .hold_duty = kHoldDuty, .tick = params.tick} {}
+      : quantum_(params.quantum), tick_(params.tick), anticipation_{.grace = params.grace, .tick = params.tick} {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     bool awake = false;
@@ -76,8 +71,11 @@ class RoundRobin final : public Policy {
     return vgpu.attached && (vgpu.in_flight > 0 || (vgpu.waiting > 0 && !vgpu.held));
   }
 
-  /// Its next frame does not arrive before the next tick, at which it would lose the turn in any case.
-  [[nodiscard]] bool GoesAway(const VgpuView& vgpu) const { return vgpu.blocks || vgpu.least_think >= tick_; }
+  /// Its next frame does not arrive before the next tick, so that a look at the end of its work only passes the turn on
+  /// sooner.
+  [[nodiscard]] bool GoesAway(const VgpuView& vgpu) const {
+    return vgpu.in_flight > 0 && (vgpu.blocks || vgpu.least_think >= tick_);
+  }
 
   /// It is between two frames, and could use its part of the device.
   [[nodiscard]] bool Expected(const VgpuView& vgpu, const PolicyInput& input) const {

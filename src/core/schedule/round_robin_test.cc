@@ -100,6 +100,7 @@ TEST(RoundRobin, TheEndOfWorkFreesTheDeviceWhereTheProgramDoesNotReturnBeforeThe
   TurnBench b({milliseconds(2), milliseconds(2)});
   b.views[0].least_think = microseconds(400);
   b.views[1].least_think = microseconds(600);
+  b.views[0].in_flight = b.views[1].in_flight = 1;
   b.Look();
   EXPECT_FALSE(b.verdicts[0].frees_device);
   EXPECT_TRUE(b.verdicts[1].frees_device);
