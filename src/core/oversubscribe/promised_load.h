@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the promised rates of a device add up: what each promise needs, who gives way where they need more than the
-// device has, and when that is worth telling. Pure. Page: docs/promises.md
+// Whether the promised rates of a device add up: what each promise needs, which vGPUs give way where they need more
+// than the device has, and when that is worth telling. Pure. Page: docs/promises.md
 //
 //   need      promised rate × GPU time of a frame, summed over the vGPU's loops; at most its cap
 //   granted   heavier vGPUs have their need first; vGPUs of the same weight share what is left in proportion
