@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/asio/steady_timer.hpp>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -28,31 +27,6 @@ namespace {
 constexpr Duration kAtOnce = seconds(5);
 constexpr double kEphemeralIdleSeconds = 1;  // an ephemeral vGPU should end soon after its program
 constexpr double kIdleSeconds = 10;
-
-/// Keeps a refused connection open for a while. If it were closed while its Hello is unread, the client would lose the
-/// refusal. Owns itself.
-class LingeringRefusal {
- public:
-  static void Start(boost::asio::io_context& loop, platform::Fd connection) {
-    if (count >= kMost) return;  // the connection is closed without an answer
-    auto lingering = std::make_shared<LingeringRefusal>(loop, std::move(connection));
-    lingering->timer_.expires_after(seconds(1));
-    lingering->timer_.async_wait([lingering](const boost::system::error_code&) {});
-  }
-  LingeringRefusal(boost::asio::io_context& loop, platform::Fd connection)
-      : connection_(std::move(connection)), timer_(loop) {
-    ++count;
-  }
-  ~LingeringRefusal() { --count; }
-  LingeringRefusal(const LingeringRefusal&) = delete;
-  LingeringRefusal& operator=(const LingeringRefusal&) = delete;
-
- private:
-  static constexpr int kMost = 64;
-  static inline int count = 0;  // only the loop's thread uses it
-  const platform::Fd connection_;
-  boost::asio::steady_timer timer_;
-};
 
 }  // namespace
 
@@ -158,9 +132,8 @@ void ExecutorHost::Refuse(const std::string& why) {
       if (errno != EAGAIN && listener_watch_) listener_watch_->Pause(platform::AcceptPause::kPause);
       return;
     }
-    static_cast<void>(platform::SendPacket(
-        connection.get(), proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why})));
-    LingeringRefusal::Start(loop_, std::move(connection));
+    platform::SendLastPacket(std::move(connection),
+                             proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why}));
   }
 }
 

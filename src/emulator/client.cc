@@ -63,8 +63,10 @@ Result<std::unique_ptr<Client>> Client::Connect(const std::string& socket, const
 }
 
 Status Client::Welcome(const std::string& program) {
-  WEIR_TRY_STATUS(platform::SendPacket(
-      socket_.get(), wire::Encode(wire::Hello{.program = program.substr(0, wire::kProgramBytesMax)})));
+  const Status sent = platform::SendPacket(
+      socket_.get(), wire::Encode(wire::Hello{.program = program.substr(0, wire::kProgramBytesMax)}));
+  // The emulator may have refused and closed the connection before the Hello was sent.
+  if (!sent && !platform::WaitReadable(socket_.get(), 0)) return sent.error();
   if (!platform::WaitReadable(socket_.get(), kWelcomeWithinMs))
     return Fail(Errc::kTimeout, "the emulator does not answer");
   WEIR_TRY(const platform::Packet packet,

@@ -98,8 +98,7 @@ void Service::Accept() {
   const auto peer = platform::PeerOf(socket.get());
   if (!peer || connections_.size() >= kClientsMax) {
     const wire::Refusal refusal{"the emulator has " + std::to_string(kClientsMax) + " clients already"};
-    static_cast<void>(platform::SendPacket(socket.get(), wire::Encode(refusal)));
-    return;
+    return platform::SendLastPacket(std::move(socket), wire::Encode(refusal));
   }
   const int fd = socket.get();
   epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
@@ -126,7 +125,7 @@ void Service::Drop(int fd, const std::string& why) {
   if (found == connections_.end()) return;
   if (!why.empty()) {
     std::fprintf(stderr, "weir-emulated-gpu: dropped a client: %s\n", why.c_str());
-    static_cast<void>(platform::SendPacket(fd, wire::Encode(wire::Refusal{why})));
+    platform::SendLastPacket(std::move(found->second.socket), wire::Encode(wire::Refusal{why}));
   }
   emulation_.Leave(platform::Now(), found->second.client);
   descriptors_.erase(found->second.client);

@@ -86,7 +86,9 @@ Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns, A
   auto made = std::make_unique<Attachment>();
   WEIR_TRY(made->socket, platform::ConnectSeqPacket(attach_path_));
   const proto::Hello hello{proto::kGateVersionMajor, proto::kGateVersionMinor, api_, program_};
-  WEIR_TRY_STATUS(platform::SendPacket(made->socket.get(), proto::Encode(hello)));
+  const Status sent = platform::SendPacket(made->socket.get(), proto::Encode(hello));
+  // The daemon may have refused and closed the connection before the Hello was sent.
+  if (!sent && !platform::WaitReadable(made->socket.get(), 0)) return sent.error();
   const std::int64_t left_ms = (deadline_ns - platform::NowNs()) / 1'000'000;
   if (!platform::WaitReadable(made->socket.get(), static_cast<int>(std::max<std::int64_t>(left_ms, 1))))
     return Fail(Errc::kTimeout, attach_path_ + ": no answer within the bound; is that a Weir daemon?");

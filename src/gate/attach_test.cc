@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which processes may attach and which are refused.
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,6 +123,24 @@ TEST_F(Gate, AnotherUserIsRefusedWithTheReason) {
   EXPECT_TRUE(WaitUntil([this] { return host().refused() > 0; }));
   EXPECT_EQ(host().last_refusal().code, Errc::kPermissionDenied);
   EXPECT_EQ(host().Processes(), 0u);
+}
+
+// A Hello may be sent before, while and after the daemon refuses.
+TEST_F(Gate, EveryStrangerCanReadItsRefusal) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
+  Child stranger([this] {
+    if (::setuid(65'534) != 0) return 2;
+    for (int round = 0; round < 2'000; ++round) {
+      RawClient client(path_);
+      for (int turn = 0; turn < round % 4; ++turn) ::sched_yield();
+      static_cast<void>(client.Send(proto::AttachMessage{RawClient::GoodHello()}));  // fails if it is closed already
+      const auto answer = client.Receive();
+      if (!answer || !std::holds_alternative<proto::Refusal>(*answer)) return 1;
+    }
+    return 0;
+  });
+  EXPECT_EQ(stranger.Wait(), 0);
 }
 
 TEST_F(Gate, AnotherUserIsRefusedBeforeItSendsAnything) {

@@ -15,9 +15,10 @@
 namespace weir::gate {
 namespace {
 
-/// Tells the peer why it is refused, as far as possible: the connection is closed anyway.
-Error Refuse(int connection, Error why) {
-  static_cast<void>(platform::SendPacket(connection, proto::Encode(proto::Refusal{why.code, why.message})));
+/// Tells the peer why it is refused, and closes the connection. A Hello that arrives meanwhile doesn't reset the
+/// connection, so the peer can read the Refusal.
+Error Refuse(platform::Fd connection, Error why) {
+  platform::SendLastPacket(std::move(connection), proto::Encode(proto::Refusal{why.code, why.message}));
   return why;
 }
 
@@ -50,13 +51,7 @@ Result<platform::Fd> VgpuGate::Accept() {
   platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection) return platform::ErrnoError("accepting on " + socket_path_, errno);
   WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
-  if (Status may = MayAttach(peer); !may) {
-    // The Hello is not waited for. If it has arrived it is read: unread, it would reset the connection, and the Refusal
-    // would be lost.
-    static_cast<void>(
-        platform::ReceivePacket(connection.get(), proto::kAttachMessageBytesMax, platform::Descriptors::kRefused));
-    return Refuse(connection.get(), std::move(may).error());
-  }
+  if (Status may = MayAttach(peer); !may) return Refuse(std::move(connection), std::move(may).error());
   return connection;
 }
 
@@ -80,7 +75,6 @@ Status VgpuGate::HasPlace(const platform::Peer& peer, const Places& places) cons
 }
 
 Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer, const Places& places) const {
-  // Read before a refusal: unread data at close would reset the connection, and the Refusal would be lost.
   const auto packet =
       platform::ReceivePacket(connection, proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);
   WEIR_TRY_STATUS(MayAttach(peer));
@@ -98,9 +92,9 @@ Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& p
 Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, const Places& places) {
   WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
   auto hello = ReadHello(connection.get(), peer, places);
-  if (!hello) return Refuse(connection.get(), std::move(hello).error());
+  if (!hello) return Refuse(std::move(connection), std::move(hello).error());
   auto region = platform::MakeSharedRegion("weir-process-" + std::to_string(id.value), proto::kProcessRegionBytes);
-  if (!region) return Refuse(connection.get(), std::move(region).error());
+  if (!region) return Refuse(std::move(connection), std::move(region).error());
   proto::InitHeader(region->mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
                     proto::kProcessRegionBytes, id.value);
   const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
