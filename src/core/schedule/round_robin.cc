@@ -17,6 +17,9 @@ constexpr Duration kAhead = milliseconds(20);
 constexpr Duration kAloneFor = seconds(1);
 constexpr Duration kAloneTick = milliseconds(5);
 
+/// The turn is passed on during the last frame of a vGPU whose frames are no longer than this.
+constexpr Duration kPassedDuring = milliseconds(100);
+
 /// What a vGPU may still use of its turns; negative: it overran a turn, and pays with the next one.
 struct Credit {
   Duration left{};
@@ -24,13 +27,17 @@ struct Credit {
 };
 
 /// The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't be preempted, so a
-/// turn ends at the end of a frame. Unused credit is lost and debt is kept: with frames of any length all vGPUs get the
-/// same GPU time (deficit round robin). A vGPU between two frames keeps its credit, and nobody in greater debt has the
-/// turn meanwhile: rounds in which nobody else runs would pay a debt in no time.
+/// turn ends at the end of a frame, or during the last frame when a vGPU without debt waits. Unused credit is lost and
+/// debt is kept: with frames of any length all vGPUs get the same GPU time (deficit round robin). A vGPU between two
+/// frames takes part in the rounds, and nobody in greater debt has the turn meanwhile: rounds in which nobody else runs
+/// would pay a debt in no time.
 class RoundRobin final : public Policy {
  public:
   explicit RoundRobin(const RoundRobinParams& params)
-      : quantum_(params.quantum), tick_(params.tick), anticipation_{.grace = params.grace, .tick = params.tick} {}
+      : quantum_(params.quantum),
+        tick_(params.tick),
+        as_gvirt_(params.grace == Duration{0}),
+        anticipation_{.grace = params.grace, .tick = params.tick} {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     bool awake = false;
@@ -90,8 +97,11 @@ class RoundRobin final : public Policy {
     std::size_t wanting = 0;
     for (const VgpuView& vgpu : input.vgpus) wanting += Wants(vgpu) ? 1 : 0;
     alone_ = wanting == 1;
-    if (holder != nullptr && (holder->in_flight > 0 || (Wants(*holder) && CreditOf(*holder).left > Duration{0})))
-      return holder;
+    if (holder != nullptr && Wants(*holder) && CreditOf(*holder).left > Duration{0}) return holder;
+    if (holder != nullptr && holder->in_flight > 0) {
+      const VgpuView* ready = EndsSoon(*holder) ? FirstReady(input) : nullptr;
+      return ready != nullptr ? PassTurn(input, *ready, 1) : holder;
+    }
     if (holder != nullptr) {
       Credit& credit = CreditOf(*holder);
       const bool expected = Expected(*holder, input);
@@ -100,8 +110,24 @@ class RoundRobin final : public Policy {
     }
     const VgpuView* next = Next(input);
     holder_ = next != nullptr ? next->id : VgpuId{};
-    if (next != nullptr) slot_ = next->slot;
-    return next;
+    if (next == nullptr) return nullptr;
+    const std::int64_t rounds = RoundsFor(*next);
+    if (!as_gvirt_ && next->in_flight > 0 && rounds > 1) return next;  // it pays after this frame
+    return PassTurn(input, *next, rounds);
+  }
+
+  /// Whether the turn may be passed on during its last frame, which can't be preempted: the next vGPU's frame begins
+  /// without a gap. Behind a long kernel it would only lose its place at the gate, and look stuck.
+  [[nodiscard]] bool EndsSoon(const VgpuView& vgpu) const { return !as_gvirt_ && vgpu.frame_gpu <= kPassedDuring; }
+
+  /// The next in the ring that waits and may run in this round.
+  const VgpuView* FirstReady(const PolicyInput& input) {
+    const VgpuView* first = nullptr;
+    for (const VgpuView& vgpu : input.vgpus)
+      if (vgpu.attached && vgpu.waiting > 0 && vgpu.in_flight == 0 && !vgpu.held && RoundsFor(vgpu) == 1 &&
+          (first == nullptr || Distance(vgpu) < Distance(*first)))
+        first = &vgpu;
+    return first;
   }
 
   /// Whether a vGPU that wants the turn could have it in the next round.
@@ -109,8 +135,8 @@ class RoundRobin final : public Policy {
     return std::ranges::any_of(input.vgpus, [this](const VgpuView& v) { return Wants(v) && RoundsFor(v) == 1; });
   }
 
-  /// Passes the turn on until a vGPU has credit: a vGPU in debt pays with the turns that it gets. Computes all rounds
-  /// at once. A vGPU that is expected has the turn before those that need more rounds than it.
+  /// The vGPU that has credit after the fewest rounds. One that is expected has the turn before those that need more
+  /// rounds than it. Null: no vGPU wants the turn.
   const VgpuView* Next(const PolicyInput& input) {
     const VgpuView* next = nullptr;
     bool any_wants = false;
@@ -119,14 +145,19 @@ class RoundRobin final : public Policy {
       if (!Wants(vgpu) && !Expected(vgpu, input)) continue;
       if (next == nullptr || GoesBefore(vgpu, *next)) next = &vgpu;
     }
-    if (!any_wants) return nullptr;
-    const std::int64_t fewest = RoundsFor(*next);
+    return any_wants ? next : nullptr;
+  }
+
+  /// Passes the turn on for this many rounds: a vGPU in debt pays with the turns that it gets, also between two frames.
+  const VgpuView* PassTurn(const PolicyInput& input, const VgpuView& next, std::int64_t rounds) {
     for (const VgpuView& vgpu : input.vgpus) {
-      if (!Wants(vgpu) && &vgpu != next) continue;
-      const bool had_its_turn_this_round = Distance(vgpu) <= Distance(*next);
-      CreditOf(vgpu).left += (fewest - (had_its_turn_this_round ? 0 : 1)) * quantum_;
+      if (!Wants(vgpu) && !Expected(vgpu, input)) continue;
+      const bool had_its_turn_this_round = Distance(vgpu) <= Distance(next);
+      CreditOf(vgpu).left += (rounds - (had_its_turn_this_round ? 0 : 1)) * quantum_;
     }
-    return next;
+    holder_ = next.id;
+    slot_ = next.slot;
+    return &next;
   }
 
   bool GoesBefore(const VgpuView& a, const VgpuView& b) {
@@ -159,6 +190,7 @@ class RoundRobin final : public Policy {
 
   const Duration quantum_;
   const Duration tick_;
+  const bool as_gvirt_;  // one vGPU at a time, nobody is waited for
   const Anticipation anticipation_;
   double part_ = 1;  // of the device, of each vGPU that was active lately
   VgpuId holder_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// round-robin: vGPUs use the device in equal turns, to one vGPU at a time. Page: docs/policies/round-robin.md
+// round-robin: vGPUs use the device in equal turns. Page: docs/policies/round-robin.md
 #pragma once
 
 #include <array>

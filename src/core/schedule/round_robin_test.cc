@@ -72,10 +72,27 @@ TEST(RoundRobin, AnEmptyQueueIsSkipped) {
   EXPECT_GT(std::min(b.views[0].used, b.views[2].used), milliseconds(8));
 }
 
-TEST(RoundRobin, AFrameInFlightKeepsTheTurn) {
+TEST(RoundRobin, TheTurnPassesDuringTheLastFrameToOneWithoutDebt) {
   TurnBench b({milliseconds(2), milliseconds(2)});
   const auto first = static_cast<std::size_t>(b.Look());
   b.views[first].used += milliseconds(9);  // it overran its turn
+  b.views[first].in_flight = 1;
+  b.views[first].waiting = 0;
+  EXPECT_EQ(b.Look(), static_cast<int>(1 - first));
+  b.views[1 - first].used += milliseconds(9);
+  b.views[1 - first].in_flight = 1;
+  b.views[1 - first].waiting = 0;
+  EXPECT_EQ(b.Look(), -1) << "both owe several turns, and both are on the device";
+  b.views[first].in_flight = 0;
+  b.views[first].waiting = 1;
+  EXPECT_EQ(b.Look(), -1) << "the first owes more than one turn, and waits for the end of the other's frame";
+}
+
+TEST(RoundRobin, ALongKernelKeepsTheTurnUntilItsEnd) {
+  TurnBench b({milliseconds(500), milliseconds(2)});
+  const auto first = static_cast<std::size_t>(b.Look());
+  b.views[first].frame_gpu = milliseconds(500);
+  b.views[first].used += milliseconds(9);
   b.views[first].in_flight = 1;
   b.views[first].waiting = 0;
   EXPECT_EQ(b.Look(), -1);
