@@ -113,7 +113,7 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   if (v.processes.empty()) return;
   Table table({{"PID", Table::Align::kRight}, {"PROGRAM"}, {"API"}, {"METER"}, {"RENDERER"}});
   for (const ProcessView& p : v.processes)
-    table.Add({{fmt::format("{}", p.pid)}, {p.program}, {p.api}, {p.meter}, {p.renderer}});
+    table.Add({{fmt::format("{}", p.pid)}, {p.program}, {ApiText(p)}, {p.meter}, {p.renderer}});
   fmt::print("\n{}", table.Render(StdoutTakesColor()));
 }
 

@@ -201,6 +201,8 @@ void Node::Housekeeping() {
   for (const auto& [id, tenancy] : tenancies_) {
     tenancy->gate->Beat(NsOf(now));
     Drain(*tenancy);
+    for (const auto& [process_id, process] : tenancy->gate->processes())
+      if (process->ObserveDraws()) Step(engine::ProcessDraws{id, process_id, process->Draws()});
     tenancy->pending.DropLate(now);
   }
   for (const VgpuId id : std::exchange(leaving_, {})) Erase(id);

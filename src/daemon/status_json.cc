@@ -11,9 +11,13 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json ToJson(const gate::ProcessInfo& process) {
-  return {{"id", process.id.value},       {"pid", process.pid},
-          {"program", process.program},   {"api", proto::NameOf(process.api)},
-          {"renderer", process.renderer}, {"meter", proto::NameOf(process.meter)}};
+  return {{"id", process.id.value},
+          {"pid", process.pid},
+          {"program", process.program},
+          {"api", proto::NameOf(process.api)},
+          {"renderer", process.renderer},
+          {"meter", proto::NameOf(process.meter)},
+          {"presents", proto::Draws(process.api) && !process.off_screen}};
 }
 
 ordered_json ToJson(const core::FrameWindow& window, const engine::VgpuStatus& status) {

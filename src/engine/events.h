@@ -91,6 +91,12 @@ struct ProcessAttached {
   ProcessId process;
   bool draws = true;  // presents frames; otherwise its records describe computing
 };
+/// A process has stopped presenting frames, or has begun to.
+struct ProcessDraws {
+  VgpuId vgpu;
+  ProcessId process;
+  bool draws = true;
+};
 /// `unreported`: how long the process had work in flight since its last charge. At most kStuckAfter of it is charged.
 /// What the process had reserved stays charged, too.
 struct ProcessDetached {
@@ -128,8 +134,9 @@ struct FramesDone {
   std::uint64_t bad = 0;   // malformed records
 };
 
-using Event = std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, SetOversell, SetMemory,
-                           SeeDeviceMemory, SeeDeviceUse, ProcessAttached, ProcessDetached, GatesSampled, FramesDone>;
+using Event =
+    std::variant<CreateVgpu, SetVgpu, RemoveVgpu, PauseVgpu, SetPolicy, SetOversell, SetMemory, SeeDeviceMemory,
+                 SeeDeviceUse, ProcessAttached, ProcessDraws, ProcessDetached, GatesSampled, FramesDone>;
 
 // -- Actions ---------------------------------------------------------------------------------------------------------
 

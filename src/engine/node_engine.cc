@@ -169,6 +169,17 @@ Status NodeEngine::On(Instant now, const ProcessAttached& event, Actions& action
   return Ok();
 }
 
+Status NodeEngine::On(Instant now, const ProcessDraws& event, Actions& actions) {
+  WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
+  if (std::ranges::find(vgpu->processes, event.process) == vgpu->processes.end())
+    return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
+  std::erase(vgpu->drawing, event.process);
+  if (event.draws) vgpu->drawing.push_back(event.process);
+  vgpu->View().draws = vgpu->Draws();
+  Decide(now, *vgpu->device, actions);
+  return Ok();
+}
+
 Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
   if (std::erase(vgpu->processes, event.process) == 0)

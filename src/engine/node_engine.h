@@ -189,6 +189,7 @@ class NodeEngine {
   static void Correct(Vgpu_& vgpu, const core::VgpuUse& use);
   static void LearnScale(Vgpu_& vgpu, const core::VgpuUse& use);
   Status On(Instant now, const ProcessAttached& event, Actions& actions);
+  Status On(Instant now, const ProcessDraws& event, Actions& actions);
   Status On(Instant now, const ProcessDetached& event, Actions& actions);
   Status On(Instant now, const GatesSampled& event, Actions& actions);
   Status On(Instant now, const FramesDone& event, Actions& actions);

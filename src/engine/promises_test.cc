@@ -57,6 +57,21 @@ TEST(SlaAware, AComputingTenantKeepsItsTaskRate) {
   EXPECT_NEAR(Watch(node, promised, seconds(5)).fps, 30, 1) << "without a promise it is the policy's rate";
 }
 
+TEST(SlaAware, AProgramThatStopsPresentingIsNotPacedByThePolicysRate) {
+  ModelNode node;
+  const VgpuId vgpu = node.AddVgpu("renders", {});
+  const ProcessId process = node.AddProcess(vgpu, {.gpu = milliseconds(4)});
+  node.SetPolicy("sla-aware", {{"fps", 30}});
+  node.RunFor(seconds(2));
+  EXPECT_NEAR(Watch(node, vgpu, seconds(5)).fps, 30, 1);
+  ASSERT_TRUE(node.Do(ProcessDraws{vgpu, process, false}));
+  EXPECT_GT(Watch(node, vgpu, seconds(5)).fps, 200);
+  ASSERT_TRUE(node.Do(ProcessDraws{vgpu, process, true}));
+  node.RunFor(seconds(2));
+  EXPECT_NEAR(Watch(node, vgpu, seconds(5)).fps, 30, 1);
+  EXPECT_FALSE(node.Do(ProcessDraws{vgpu, ProcessId{999}, true})) << "an unknown process";
+}
+
 // VGRIS, Fig. 2 and 7: greedy programs are slowed down, and the starved one gets its rate.
 TEST(SlaAware, AGreedyProgramYieldsToAStarvedOne) {
   ModelNode node;

@@ -340,10 +340,17 @@ void Agent::Describe(proto::MeterKind meter, const char* renderer) noexcept {
   if (current_) PublishDescription();
 }
 
+void Agent::ReportOffScreen(bool off_screen) noexcept {
+  const Lock lock(mutex_);
+  off_screen_ = off_screen;
+  if (current_) current_->process().off_screen.store(off_screen ? 1 : 0, std::memory_order_relaxed);
+}
+
 void Agent::PublishDescription() {
   proto::ProcessRegion& process = current_->process();
   process.meter.store(static_cast<std::uint32_t>(meter_), std::memory_order_relaxed);
   std::memcpy(process.renderer, renderer_, sizeof renderer_);
+  process.off_screen.store(off_screen_ ? 1 : 0, std::memory_order_relaxed);
 }
 
 void Agent::AbandonInChild() noexcept {

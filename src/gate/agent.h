@@ -135,6 +135,9 @@ class Agent {
   /// Publishes the meter and the renderer, also to every daemon that the agent attaches to later.
   void Describe(proto::MeterKind meter, const char* renderer) noexcept;
 
+  /// Says whether the process renders and presents nothing, also to every daemon that the agent attaches to later.
+  void ReportOffScreen(bool off_screen) noexcept;
+
   /// For the child of a fork, on the inherited object, before it is abandoned. Closes the parent's connection in the
   /// child, so that the daemon notices the parent's end. Touches no shared memory and takes no lock.
   void AbandonInChild() noexcept;
@@ -177,6 +180,7 @@ class Agent {
   std::string last_error_;                                      // guarded by mutex_
   mutable MemoryOrder memory_order_;                            // guarded by mutex_; the last order read
   proto::MeterKind meter_ = proto::MeterKind::kNone;            // guarded by mutex_
+  bool off_screen_ = false;                                     // guarded by mutex_
   char renderer_[sizeof(proto::ProcessRegion::renderer)] = {};  // guarded by mutex_
 };
 

@@ -57,6 +57,23 @@ TEST_F(Gate, AnAgentOutsideAFrameMayWaitLongerForABusyDaemon) {
   daemon.join();
 }
 
+TEST_F(Gate, AProcessThatPresentsNothingIsKnownAsSuch) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  const auto with_process = [this](auto read) {
+    return host().With([&](VgpuGate& gate) { return read(*gate.processes().begin()->second); });
+  };
+  const auto changed = [&] { return with_process([](ProcessGate& p) { return p.ObserveDraws(); }); };
+  EXPECT_FALSE(changed());
+  agent.ReportOffScreen(true);
+  EXPECT_TRUE(changed());
+  EXPECT_FALSE(changed()) << "it is told once";
+  EXPECT_TRUE(with_process([](ProcessGate& p) { return p.Info().off_screen && !p.Draws(); }));
+  agent.ReportOffScreen(false);
+  EXPECT_TRUE(changed());
+  EXPECT_TRUE(with_process([](ProcessGate& p) { return p.Draws(); }));
+}
+
 TEST_F(Gate, AnAgentsEndIsNoticed) {
   {
     Agent agent = MakeAgent();

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -36,6 +37,7 @@ struct ProcessInfo {
   std::string program;
   std::string renderer;  // as the agent reports it, made printable
   proto::MeterKind meter = proto::MeterKind::kNone;
+  bool off_screen = false;  // it renders and presents nothing
 };
 
 /// A checked frame record of an agent.
@@ -82,6 +84,12 @@ class ProcessGate {
   /// another one that has reused its pid. No effect for other programs, or if the kernel offers no pidfd of the peer.
   void EndExecutor(int signal) const;
   [[nodiscard]] ProcessInfo Info() const;
+  /// Whether the process presents frames now, as far as it says.
+  [[nodiscard]] bool Draws() const {
+    return proto::Draws(api_) && page().off_screen.load(std::memory_order_relaxed) != 1;
+  }
+  /// Compares Draws() with the last call; before the first one it is assumed to be as its API says. True: it differs.
+  bool ObserveDraws() { return std::exchange(off_screen_seen_, !Draws()) != !Draws(); }
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }
   [[nodiscard]] std::uint32_t InFlight() const { return Count(page().in_flight); }
   /// Clamped to 0 … kBelievableNs, whatever the tenant wrote.
@@ -115,6 +123,7 @@ class ProcessGate {
   std::uint64_t tail_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t dropped_seen_ = 0;
+  bool off_screen_seen_ = false;  // as of the last ObserveDraws
   // As of the last Observe:
   std::uint32_t in_flight_seen_ = 0;
   std::int64_t settled_seen_ns_ = 0;

@@ -57,6 +57,7 @@ ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer,
       api_(hello.api),
       program_(PrintableUpToZero(hello.program.data(), hello.program.size())),
       region_(std::move(region)) {
+  off_screen_seen_ = !proto::Draws(api_);
   if (api_ != proto::Api::kOpenCl) return;
   if (auto process = platform::PeerPidFdOf(socket_.get())) process_ = std::move(*process);
 }
@@ -75,7 +76,8 @@ ProcessInfo ProcessGate::Info() const {
           .api = api_,
           .program = program_,
           .renderer = PrintableUpToZero(renderer, sizeof renderer),
-          .meter = meter <= proto::kMeterKindMax ? static_cast<proto::MeterKind>(meter) : proto::MeterKind::kNone};
+          .meter = meter <= proto::kMeterKindMax ? static_cast<proto::MeterKind>(meter) : proto::MeterKind::kNone,
+          .off_screen = proto::Draws(api_) && !Draws()};
 }
 
 DeviceUse ProcessGate::Use() const {

@@ -28,8 +28,9 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-/// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the end
-inline constexpr std::uint16_t kGateVersionMinor = 7;
+/// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the
+/// end; 1.8: programs that present nothing
+inline constexpr std::uint16_t kGateVersionMinor = 8;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -163,7 +164,7 @@ struct Record {
   std::int64_t predicted_ns;  // predicted value of end - submit; 0: no prediction
   std::int64_t interval_ns;   // the pace in force; 0: none
   std::int64_t reserved_ns;   // GPU time that was reserved for the frame on entry
-  std::uint32_t tasks;        // flags; for an executor's batch (1.3): also the number of tasks that ended with it
+  std::uint32_t tasks;        // flags; for a batch (1.3, 1.8): also the number of tasks that ended with it
   std::uint8_t reserved[20];
 };
 /// In Record::tasks: tasks were counted. Without it, a record is one frame or one task.
@@ -258,7 +259,8 @@ struct ProcessRegion {
   // -- offset 128: ring. head: agent, tail: daemon; both only increase and are taken modulo kRingRecords.
   AtomicU64 head;
   AtomicU64 resident_bytes;  // executors (1.5): of buffers and images on the device
-  std::uint8_t reserved1[48];
+  AtomicU32 off_screen;      // 1.8: 1 while the process renders and presents nothing; its records are batches then
+  std::uint8_t reserved1[44];
   AtomicU64 tail;
   std::uint8_t reserved2[56];
 
@@ -282,6 +284,7 @@ static_assert(offsetof(ProcessRegion, parts_decide_us) == 120);
 static_assert(offsetof(ProcessRegion, parts_compile_us) == 124);
 static_assert(offsetof(ProcessRegion, head) == 128);
 static_assert(offsetof(ProcessRegion, resident_bytes) == 136);
+static_assert(offsetof(ProcessRegion, off_screen) == 144);
 static_assert(offsetof(ProcessRegion, tail) == 192);
 static_assert(offsetof(ProcessRegion, renderer) == 256);
 static_assert(offsetof(ProcessRegion, memory) == 384);

@@ -128,6 +128,14 @@ TEST(GateLayout, ProcessRegionOf15HasItsGoldenBytes) {
   testing::ExpectGolden("gate_v1_5_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
 }
 
+TEST(GateLayout, ProcessRegionOf18HasItsGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->header.version_minor = 8;
+  region->resident_bytes = 0x4142434445464748;
+  region->off_screen = 0x51525354;
+  testing::ExpectGolden("gate_v1_8_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
+}
+
 Record KnownRecord() {
   return {.sequence = 0x0102030405060708,
           .kind = static_cast<std::uint32_t>(RecordKind::kFrame),

@@ -12,12 +12,14 @@
 #define EXPORT __attribute__((visibility("default")))
 typedef void (*proc)(void);
 
-static _Atomic unsigned long swaps, flushes, queries;
+static _Atomic unsigned long swaps, flushes, queries, batch_calls;
 static void (*_Atomic on_swap)(void);
 
 /* Counts presents; also measures what a present costs without a shim. */
 EXPORT unsigned long weir_fake_swaps(void) { return swaps; }
 EXPORT unsigned long weir_fake_flushes(void) { return flushes; }
+/* Calls at which a program without presents ends its work, but for glFlush and glFinish. */
+EXPORT unsigned long weir_fake_batch_calls(void) { return batch_calls; }
 /* How often contexts, configurations and errors were queried. */
 EXPORT unsigned long weir_fake_queries(void) { return queries; }
 EXPORT void weir_fake_swap(void* display, unsigned long drawable) {
@@ -93,6 +95,8 @@ EXPORT int glXGetFBConfigAttrib(void* display, void* config, int attribute, int*
   return attribute_of((uintptr_t)config, attribute, value);
 }
 
+EXPORT void glXWaitGL(void) { ++batch_calls; }
+
 /* -- EGL --------------------------------------------------------------------------------------------------------- */
 
 static __thread int egl_error = 0x3000; /* EGL_SUCCESS */
@@ -125,6 +129,20 @@ EXPORT unsigned eglMakeCurrent(void* display, void* draw, void* read, void* cont
   egl_error = made ? 0x3000 : 0x3006; /* EGL_BAD_CONTEXT */
   return made;
 }
+EXPORT unsigned eglWaitClient(void) {
+  ++batch_calls;
+  return 1;
+}
+EXPORT void* eglCreateSync(void* display, unsigned type, const intptr_t* attributes) {
+  (void)display, (void)attributes;
+  ++batch_calls;
+  return (void*)(uintptr_t)type;
+}
+EXPORT int eglClientWaitSync(void* display, void* sync, int flags, uint64_t timeout) {
+  (void)display, (void)sync, (void)timeout;
+  ++batch_calls;
+  return flags;
+}
 EXPORT unsigned eglQueryContext(void* display, void* context, int attribute, int* value) {
   (void)display;
   ++queries;
@@ -138,6 +156,53 @@ EXPORT unsigned eglQueryContext(void* display, void* context, int attribute, int
 
 EXPORT void glFlush(void) { weir_fake_flush(); }
 EXPORT void glFinish(void) { weir_fake_flush(); }
+
+/* Also measures what a readback costs without a shim. */
+EXPORT void weir_fake_read(int x, int y, int width, int height, unsigned format, unsigned type, void* pixels) {
+  (void)width, (void)height, (void)format, (void)type;
+  *(int*)pixels = x + y;
+  ++batch_calls;
+}
+EXPORT void glReadPixels(int x, int y, int width, int height, unsigned format, unsigned type, void* pixels) {
+  weir_fake_read(x, y, width, height, format, type, pixels);
+}
+EXPORT void glGetTexImage(unsigned target, int level, unsigned format, unsigned type, void* pixels) {
+  (void)target, (void)level, (void)format;
+  *(unsigned*)pixels = type;
+  ++batch_calls;
+}
+EXPORT void glGetBufferSubData(unsigned target, ptrdiff_t offset, ptrdiff_t size, void* data) {
+  (void)target, (void)offset;
+  *(ptrdiff_t*)data = size;
+  ++batch_calls;
+}
+EXPORT void* glMapBuffer(unsigned target, unsigned access) {
+  (void)access;
+  ++batch_calls;
+  return (void*)(uintptr_t)target;
+}
+EXPORT void* glMapBufferRange(unsigned target, ptrdiff_t offset, ptrdiff_t length, unsigned access) {
+  (void)access;
+  ++batch_calls;
+  return (void*)((uintptr_t)target + (uintptr_t)offset + (uintptr_t)length);
+}
+EXPORT void* glFenceSync(unsigned condition, unsigned flags) {
+  ++batch_calls;
+  return (void*)(uintptr_t)(condition + flags);
+}
+EXPORT unsigned glClientWaitSync(void* sync, unsigned flags, uint64_t timeout) {
+  ++batch_calls;
+  return (unsigned)((uintptr_t)sync + flags + timeout);
+}
+EXPORT void glGetQueryObjectuiv(unsigned query, unsigned what, unsigned* value) {
+  (void)what;
+  *value = query;
+  ++batch_calls;
+}
+EXPORT void glDispatchCompute(unsigned x, unsigned y, unsigned z) {
+  (void)x, (void)y, (void)z;
+  ++batch_calls;
+}
 
 EXPORT const unsigned char* glGetString(unsigned name) {
   const char* renderer = getenv("WEIR_FAKE_RENDERER");
@@ -165,7 +230,7 @@ EXPORT proc glXGetProcAddress(const unsigned char* name) {
   static const named core[] = {
       NAMED(glXSwapBuffers),  NAMED(glXGetProcAddress), NAMED(glXMakeCurrent),       NAMED(glXMakeContextCurrent),
       NAMED(glXQueryContext), NAMED(glXGetFBConfigs),   NAMED(glXGetFBConfigAttrib), NAMED(glGetString),
-      NAMED(glFlush),         NAMED(glFinish)};
+      NAMED(glFlush),         NAMED(glFinish),          NAMED(glReadPixels)};
   static const named extensions[] = {{"glXSwapBuffersMscOML", (proc)(void*)swap_msc},
                                      {"glXCopySubBufferMESA", (proc)(void*)copy_sub_buffer}};
   const proc found = FIND(core, (const char*)name);
@@ -176,7 +241,7 @@ EXPORT proc glXGetProcAddressARB(const unsigned char* name) { return glXGetProcA
 
 /* As before EGL 1.5, this does not return all of EGL's own functions. */
 EXPORT proc eglGetProcAddress(const char* name) {
-  static const named core[] = {NAMED(eglSwapBuffers), NAMED(glGetString), NAMED(glFlush)};
+  static const named core[] = {NAMED(eglSwapBuffers), NAMED(glGetString), NAMED(glFlush), NAMED(glReadPixels)};
   const proc found = FIND(core, name);
   if (found != NULL) return found;
   if (strcmp(name, "eglSwapBuffersWithDamageKHR") == 0 && getenv("WEIR_FAKE_EGL_DAMAGE") != NULL)

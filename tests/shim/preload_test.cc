@@ -277,6 +277,48 @@ TEST(Preload, FlushesOfADoubleBufferedProgramAreIgnored) {
   EXPECT_EQ(FramesOf({WEIR_PROBE, "double-buffered"}), 3u);
 }
 
+// -- Programs that present nothing (docs/off-screen.md)
+// ----------------------------------------------------------------
+
+TEST(Preload, EveryCallThatEndsWorkOfAnOffScreenProgramIsABatch) {
+  ExpectHolds("batch-kinds");
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "batch-kinds"}), 14u);
+}
+
+TEST(Preload, AnOffScreenProgramIsCaughtOnGlxAndOnEgl) {
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "readbacks"}), 10u) << "without a context nothing is drawn";
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "egl-readbacks"}), 10u);
+}
+
+TEST(Preload, CallsThatWaitForNothingEndNoBatch) {
+  ExpectHolds("writes-only");
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "writes-only"}), 0u);
+}
+
+TEST(Preload, TinyFlushesPassTheGateTogether) {
+  const std::size_t batches = FramesOf({WEIR_PROBE, "tiny-flushes"});
+  EXPECT_GE(batches, 10'000u / 16);
+  EXPECT_LT(batches, 10'000u);
+}
+
+TEST(Preload, AProgramThatPresentsPassesTheGateAtItsPresentsOnly) {
+  ExpectHolds("presents-and-readbacks");
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "presents-and-readbacks"}), 20u);
+}
+
+TEST(Preload, AProgramThatStopsPresentingIsCaughtByItsReadbacks) {
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "stops-presenting"}), 5u + 10u + 1u);
+}
+
+TEST(Preload, AProgramThatDrawsIntoAWindowAndPresentsNothingIsCaught) {
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "hidden-window"}), 10u);
+}
+
+TEST(Preload, AContextThatIsLeftEndsABatch) {
+  ExpectHolds("leaves-contexts");
+  EXPECT_EQ(FramesOf({WEIR_PROBE, "leaves-contexts"}), 10u);
+}
+
 TEST(Preload, SwapsOfASingleBufferedProgramAreItsFrames) { EXPECT_EQ(FramesOf({WEIR_PROBE, "single-swaps"}), 5u); }
 
 TEST(Preload, AnOverlayIsPreloadedBeforeOrAfterUs) {

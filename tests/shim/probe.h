@@ -45,6 +45,16 @@ void double_buffered(void);
 void single_swaps(void);
 void egl_errors(void);
 void two_flushes(void);
+/* probe_batches.c: programs that present nothing. */
+void readbacks(void);
+void egl_readbacks(void);
+void batch_kinds(void);
+void tiny_flushes(void);
+void presents_and_readbacks(void);
+void stops_presenting(void);
+void hidden_window(void);
+void leaves_contexts(void);
+void writes_only(void);
 /* probe_process.c: what the stub leaves as it is in its process. */
 void threads(void);
 void forks(void);

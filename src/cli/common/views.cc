@@ -74,8 +74,11 @@ std::string CpuText(const json& cpus) {
 }
 
 ProcessView ProcessFromJson(const json& object) {
-  return {WholeField(object, "pid"), TextField(object, "program"), TextField(object, "api"),
-          TextField(object, "renderer"), TextField(object, "meter")};
+  const json& presents = Field(object, "presents");  // a daemon of before does not say it
+  return {
+      WholeField(object, "pid"),  TextField(object, "program"),
+      TextField(object, "api"),   TextField(object, "renderer"),
+      TextField(object, "meter"), presents.is_boolean() ? presents.get<bool>() : TextField(object, "api") != "opencl"};
 }
 
 template <typename T>
@@ -232,9 +235,13 @@ Result<std::vector<PolicyView>> PoliciesFromJson(const json& reply) {
 double PromisedRate(const VgpuView& vgpu) { return vgpu.settings.promised_rate(); }
 
 const char* RateUnit(const VgpuView& vgpu) {
-  const bool computes = !vgpu.processes.empty() &&
-                        std::ranges::all_of(vgpu.processes, [](const ProcessView& p) { return p.api == "opencl"; });
+  const bool computes =
+      !vgpu.processes.empty() && std::ranges::all_of(vgpu.processes, [](const ProcessView& p) { return !p.presents; });
   return vgpu.settings.tasks_per_s > 0 || (computes && vgpu.settings.fps <= 0) ? "tasks/s" : "fps";
+}
+
+std::string ApiText(const ProcessView& process) {
+  return process.api + (process.api == "gl" && !process.presents ? ", off screen" : "");
 }
 
 std::string PromiseText(const VgpuView& vgpu) {

@@ -18,6 +18,7 @@ namespace weir::cli {
 struct ProcessView {
   std::int64_t pid = 0;
   std::string program, api, renderer, meter;
+  bool presents = true;  // false: it computes, or renders off screen; its rate is one of tasks
 };
 
 struct VgpuView {
@@ -100,8 +101,10 @@ std::int64_t WholeField(const nlohmann::json& object, const char* key);
 std::string PromiseText(const VgpuView& vgpu);
 /// Frames or tasks a second; 0: none was promised.
 double PromisedRate(const VgpuView& vgpu);
-/// Of its rate: "fps", or "tasks/s" of what only computes.
+/// Of its rate: "fps", or "tasks/s" of what only computes or renders off screen.
 const char* RateUnit(const VgpuView& vgpu);
+/// "gl", or "gl, off screen" of a program that presents nothing.
+std::string ApiText(const ProcessView& process);
 /// "64M:1G", "1G" or "" when there is no limit.
 std::string MemoryText(const VgpuView& vgpu);
 /// A parameter's range, "0 to 1 devices" or its choices, and its default.

@@ -43,7 +43,7 @@ TEST(Views, ShowTasksOfComputingPrograms) {
   VgpuView v;
   EXPECT_STREQ(RateUnit(v), "fps");
   v.processes.resize(1);
-  v.processes[0].api = "opencl";
+  v.processes[0].presents = false;
   EXPECT_STREQ(RateUnit(v), "tasks/s");
   v.processes.resize(2);
   v.processes[1].api = "gl";
@@ -52,6 +52,17 @@ TEST(Views, ShowTasksOfComputingPrograms) {
   EXPECT_STREQ(RateUnit(v), "tasks/s");
   EXPECT_EQ(PromisedRate(v), 200);
   EXPECT_EQ(PromiseText(v), "200 tasks/s");
+}
+
+TEST(Views, TellOffScreenProgramsByWhatTheDaemonSays) {
+  const auto read = [](const char* process) {
+    return VgpuFromJson(json::parse(std::string(R"({"name": "a", "processes": [)") + process + "]}"))->processes.at(0);
+  };
+  EXPECT_EQ(ApiText(read(R"({"api": "gl", "presents": true})")), "gl");
+  EXPECT_EQ(ApiText(read(R"({"api": "gl", "presents": false})")), "gl, off screen");
+  EXPECT_EQ(ApiText(read(R"({"api": "opencl", "presents": false})")), "opencl");
+  EXPECT_TRUE(read(R"({"api": "gl"})").presents) << "a daemon that does not say it";
+  EXPECT_FALSE(read(R"({"api": "opencl", "presents": "yes"})").presents);
 }
 
 TEST(Views, SkipUnknownFieldsAndSurviveWrongTypes) {

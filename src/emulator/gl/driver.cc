@@ -79,6 +79,10 @@ bool Driver::Drawn() noexcept try { return active_ && ThreadStream().drawn(); } 
   return false;
 }
 
+bool Driver::Swaps() noexcept try { return active_ && ThreadStream().swaps(); } catch (...) {
+  return false;
+}
+
 Duration Driver::CpuSinceLast() {
   const Duration now = cpu_();
   const Lock lock(mutex_);
@@ -123,7 +127,7 @@ void Driver::CloseAny(Stream& stream) {
 void Driver::Flush() noexcept try {
   if (!active_) return;
   CloseAny(ThreadStream());
-  ThreadStream().Flushed();
+  ThreadStream().Flushed(clock_());
 } catch (...) {
   Abandon("out of memory");
 }
@@ -162,8 +166,9 @@ void Driver::Swap(unsigned interval) noexcept try {
     present->state = Batch::State::kSubmitted;
     if (port_->Present(interval, Completion(present))) shown = std::move(present);
   }
+  const Instant now = clock_();
   const Lock lock(mutex_);
-  stream.EndFrame(std::move(shown));
+  stream.EndFrame(std::move(shown), now);
   while (const BatchPtr oldest = active_ ? stream.Oldest(kFramesUnderWay) : nullptr) WaitUntil(oldest, kNever);
 } catch (...) {
   Abandon("out of memory");

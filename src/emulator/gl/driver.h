@@ -45,6 +45,7 @@ class Driver {
 
   void Drew() noexcept;
   [[nodiscard]] bool Drawn() noexcept;
+  [[nodiscard]] bool Swaps() noexcept;
   /// Submits what was drawn. Timestamps that were taken become known.
   void Flush() noexcept;
   /// … and waits for all of this thread's work.

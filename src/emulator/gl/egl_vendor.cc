@@ -75,6 +75,7 @@ EGLBoolean DestroySync(EGLDisplay display, EGLSync sync) noexcept {
 
 template <Name N>
 EGLint ClientWaitSyncEgl(EGLDisplay display, EGLSync sync, EGLint flags, EGLTime timeout) noexcept {
+  if ((flags & EGL_SYNC_FLUSH_COMMANDS_BIT) != 0) TheDriver().Flush();
   const std::int64_t from_ns = platform::NowNs();
   const EGLint mesa = Mesa<N, decltype(&::eglClientWaitSync)>()(display, sync, flags, timeout);
   if (mesa != EGL_CONDITION_SATISFIED) return mesa;

@@ -53,6 +53,44 @@ void ReadPixels(GLint x, GLint y, GLsizei width, GLsizei height, GLenum format, 
   if (pack_buffer == 0) TheDriver().Finish();
 }
 
+/// Functions that return when everything that was drawn before is complete.
+template <Name N, typename F>
+struct Readback;
+template <Name N, typename R, typename... A>
+struct Readback<N, R(A...)> {
+  static R Call(A... arguments) noexcept {
+    Compute();
+    TheDriver().Finish();
+    return Mesa<N, R (*)(A...)>()(arguments...);
+  }
+};
+
+/// With a pack buffer bound, the picture goes there and nothing waits.
+template <Name N>
+void GetTexImage(GLenum target, GLint level, GLenum format, GLenum type, void* pixels) noexcept {
+  Mesa<N, decltype(&::glGetTexImage)>()(target, level, format, type, pixels);
+  if (pack_buffer == 0) TheDriver().Finish();
+}
+
+template <Name N>
+void* MapBuffer(GLenum target, GLenum access) noexcept {
+  if (access == GL_READ_ONLY) {  // many write through GL_READ_WRITE what no command uses
+    Compute();
+    TheDriver().Finish();
+  }
+  return Mesa<N, decltype(&::glMapBuffer)>()(target, access);
+}
+
+template <Name N>
+void* MapBufferRange(GLenum target, GLintptr offset, GLsizeiptr length, GLbitfield access) noexcept {
+  constexpr GLbitfield kNoReadback = GL_MAP_WRITE_BIT | GL_MAP_UNSYNCHRONIZED_BIT | GL_MAP_PERSISTENT_BIT;
+  if ((access & (GL_MAP_READ_BIT | kNoReadback)) == GL_MAP_READ_BIT) {
+    Compute();
+    TheDriver().Finish();
+  }
+  return Mesa<N, decltype(&::glMapBufferRange)>()(target, offset, length, access);
+}
+
 template <Name N>
 void BindBuffer(GLenum target, GLuint buffer) noexcept {
   if (target == GL_QUERY_BUFFER) query_buffer = buffer;
@@ -75,6 +113,7 @@ void DeleteSync(GLsync fence) noexcept {
 }
 
 GLenum ClientWaitSync(GLsync fence, GLbitfield flags, GLuint64 timeout) noexcept {
+  if ((flags & GL_SYNC_FLUSH_COMMANDS_BIT) != 0) TheDriver().Flush();
   const bool was_signaled = TheDriver().Signaled(fence);
   const std::int64_t from_ns = platform::NowNs();
   const GLenum mesa = Mesa<"glClientWaitSync", decltype(&::glClientWaitSync)>()(fence, flags, timeout);
@@ -136,7 +175,11 @@ void GetQueryObject(GLuint query, GLenum name, T* value) noexcept {
   if (!result && name != GL_QUERY_RESULT_AVAILABLE) return;
   std::uint64_t ns = 0;
   const Driver::Answer answer = TheDriver().Result({CurrentContext(), query}, name == GL_QUERY_RESULT, ns);
-  if (answer == Driver::Answer::kNotOurs) return;
+  if (answer == Driver::Answer::kNotOurs) {
+    // A count of samples, for example. In the middle of a frame that is shown, the work before it may be complete.
+    if (name == GL_QUERY_RESULT && !TheDriver().Swaps()) TheDriver().Finish();
+    return;
+  }
   if (result && answer == Driver::Answer::kKnown)
     *value = static_cast<T>(std::min<std::uint64_t>(ns, static_cast<std::uint64_t>(std::numeric_limits<T>::max())));
   else if (!result && answer == Driver::Answer::kPending)
@@ -165,6 +208,17 @@ std::span<const Hook> GlHooks() {
       WEIR_HOOK("glFlush", Flush),
       WEIR_HOOK("glFinish", Finish),
       WEIR_HOOK_AS("glReadPixels", ReadPixels),
+      WEIR_HOOK_AS("glGetTexImage", GetTexImage),
+      MakeHook<"glGetBufferSubData">(&Readback<"glGetBufferSubData", decltype(::glGetBufferSubData)>::Call),
+      MakeHook<"glGetNamedBufferSubData">(
+          &Readback<"glGetNamedBufferSubData", decltype(::glGetNamedBufferSubData)>::Call),
+      WEIR_HOOK_AS("glMapBuffer", MapBuffer),
+      WEIR_HOOK_AS("glMapBufferARB", MapBuffer),
+      WEIR_HOOK_AS("glMapBufferOES", MapBuffer),
+      WEIR_HOOK_AS("glMapNamedBuffer", MapBuffer),
+      WEIR_HOOK_AS("glMapBufferRange", MapBufferRange),
+      WEIR_HOOK_AS("glMapBufferRangeEXT", MapBufferRange),
+      WEIR_HOOK_AS("glMapNamedBufferRange", MapBufferRange),
       WEIR_HOOK_AS("glBindBuffer", BindBuffer),
       WEIR_HOOK_AS("glBindBufferARB", BindBuffer),
       WEIR_HOOK("glFenceSync", FenceSync),

@@ -25,9 +25,10 @@ BatchPtr Stream::Close(Instant now, Duration work) {
   return closed;
 }
 
-void Stream::EndFrame(BatchPtr shown) {
+void Stream::EndFrame(BatchPtr shown, Instant now) {
   charged_ = false;
   swapped_ = true;
+  swapped_at_ = now;
   if (shown) frames_.push_back(std::move(shown));
 }
 

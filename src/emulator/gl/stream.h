@@ -55,17 +55,24 @@ struct FrameCost {
 class Stream {
  public:
   static constexpr std::size_t kFramesMax = 16;
+  /// A thread that has not swapped for this long renders off screen.
+  static constexpr Duration kSwapsFor = seconds(1);
 
   /// A draw call: the open batch has work.
   void Drew() {
     drawn_ = true;
-    // A thread that never swaps is single-buffered: its frames end with a flush.
+    // A thread that does not swap is single-buffered or renders off screen: its frames end with a flush.
     if (flushed_ && !swapped_) charged_ = false;
     flushed_ = false;
   }
-  /// The program has flushed or finished.
-  void Flushed() { flushed_ = true; }
+  /// The program has flushed, or waited for what it drew.
+  void Flushed(Instant now) {
+    flushed_ = true;
+    if (now - swapped_at_ >= kSwapsFor) swapped_ = false;
+  }
   [[nodiscard]] bool drawn() const { return drawn_; }
+  /// Whether the thread shows its frames, as of its last flush.
+  [[nodiscard]] bool swaps() const { return swapped_; }
 
   /// Work of what was drawn since the last batch. A fixed cost is taken once in a frame, in its first batch.
   /// `cpu`: CPU time of the renderer since it was last asked for.
@@ -82,7 +89,7 @@ class Stream {
   [[nodiscard]] bool IsOpen(const Batch* batch) const { return batch == open_.get(); }
 
   /// A frame was swapped; it leaves the queue when `shown` is done.
-  void EndFrame(BatchPtr shown);
+  void EndFrame(BatchPtr shown, Instant now);
   /// What must be done before at most `depth` frames are under way. Null: it is so already.
   BatchPtr Oldest(std::size_t depth);
 
@@ -95,6 +102,7 @@ class Stream {
   bool charged_ = false;  // the fixed cost of this frame is taken
   bool flushed_ = false;  // since the last draw call
   bool swapped_ = false;
+  Instant swapped_at_{};
 };
 
 }  // namespace weir::emulator::gl

@@ -23,7 +23,7 @@ TEST(GlStream, TakesAFixedCostOnceInAFrame) {
   Stream stream;
   EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
   EXPECT_EQ(stream.TakeWork(kFixed, {}), Duration{});
-  stream.EndFrame(nullptr);
+  stream.EndFrame(nullptr, {});
   EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
 }
 
@@ -32,8 +32,8 @@ TEST(GlStream, AFrameOfAThreadThatNeverSwapsEndsWithAFlush) {
   for (int frame = 0; frame < 3; ++frame) {
     stream.Drew();
     EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
-    stream.Flushed();
-    stream.Flushed();
+    stream.Flushed({});
+    stream.Flushed({});
   }
 }
 
@@ -41,14 +41,33 @@ TEST(GlStream, AFlushInAFrameThatIsSwappedCostsNothing) {
   Stream stream;
   stream.Drew();
   EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
-  stream.Flushed();
+  stream.Flushed({});
   EXPECT_EQ(stream.TakeWork(kFixed, {}), Duration{});  // the swap's
-  stream.EndFrame(nullptr);
+  stream.EndFrame(nullptr, {});
   stream.Drew();
   EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
-  stream.Flushed();
+  stream.Flushed({});
   stream.Drew();
   EXPECT_EQ(stream.TakeWork(kFixed, {}), Duration{});
+}
+
+TEST(GlStream, AThreadThatStopsSwappingRendersOffScreen) {
+  Stream stream;
+  stream.Drew();
+  EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4));
+  stream.EndFrame(nullptr, At(0));
+  const Instant later = At(0) + Stream::kSwapsFor;
+  stream.Flushed(later - nanoseconds(1));
+  stream.Drew();
+  EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4)) << "the frame that the next swap would show";
+  stream.Flushed(later - nanoseconds(1));
+  stream.Drew();
+  EXPECT_EQ(stream.TakeWork(kFixed, {}), Duration{});
+  for (int frame = 0; frame < 3; ++frame) {
+    stream.Flushed(later);
+    stream.Drew();
+    EXPECT_EQ(stream.TakeWork(kFixed, {}), milliseconds(4)) << frame;
+  }
 }
 
 TEST(GlStream, MultipliesMeasuredTimeByTheFactor) {
@@ -98,7 +117,7 @@ TEST(GlStream, AFrameLeavesTheQueueWhenItIsDone) {
   std::vector<BatchPtr> frames;
   for (int i = 0; i < 3; ++i) {
     frames.push_back(stream.Close(At(i), milliseconds(4)));
-    stream.EndFrame(frames.back());
+    stream.EndFrame(frames.back(), At(i));
   }
   EXPECT_EQ(stream.Oldest(3), nullptr);
   EXPECT_EQ(stream.Oldest(2), frames[0]);
@@ -123,7 +142,7 @@ RC_GTEST_PROP(GlStream, TimestampsNeverGoBack, ()) {
     if (step == 1) stream.Drew();
     if (step == 2 && stream.drawn()) close(milliseconds(1));
     if (step == 3) close({});
-    if (step == 4) close(milliseconds(2)), stream.EndFrame(stream.last());
+    if (step == 4) close(milliseconds(2)), stream.EndFrame(stream.last(), now);
   }
   close({});
   Instant last{};

@@ -36,6 +36,7 @@ class WorkerMeter final : public Meter {
 
   [[nodiscard]] bool any() const { return !workers_.empty(); }
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kWorkerCpuTime; }
+  [[nodiscard]] bool cumulative() const override { return true; }
   void BeforePresent(std::int64_t) override {}
   std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t) override {
     if (scanned_ns_ == 0) scanned_ns_ = now_ns;

@@ -40,18 +40,26 @@ GlShim* Shim() noexcept {
   return shim;
 }
 
-void BeforePresent(weir_gl_present* present, unsigned long long surface, weir_gl_get_proc get_proc) {
+void BeforePresent(weir_gl_present* present, unsigned long long surface, weir_gl_place place) {
   *present = {};
-  if (GlShim* shim = Shim()) shim->BeforePresent(*present, surface, get_proc);
+  if (GlShim* shim = Shim()) shim->BeforePresent(*present, surface, place);
 }
 void AfterPresent(weir_gl_present* present) {
   if (GlShim* shim = Shim()) shim->AfterPresent(*present);
+}
+void BeforeBatchCall(weir_gl_present* present, weir_gl_call call, weir_gl_place place) {
+  *present = {};
+  if (GlShim* shim = Shim()) shim->BeforeBatchCall(*present, call, place);
+}
+void AfterBatchCall(weir_gl_present* present) {
+  if (GlShim* shim = Shim()) shim->AfterBatchCall(*present);
 }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const weir_gl_hooks* weir_gl_shim_hooks(void) {
-  static const weir_gl_hooks kHooks = {WEIR_GL_HOOKS_VERSION, &BeforePresent, &AfterPresent};
+  static const weir_gl_hooks kHooks = {WEIR_GL_HOOKS_VERSION, &BeforePresent, &AfterPresent, &BeforeBatchCall,
+                                       &AfterBatchCall};
   static const int kRegistered = ::pthread_atfork(nullptr, nullptr, &InChild);
   return kRegistered == 0 ? &kHooks : nullptr;
 }

@@ -59,6 +59,22 @@ bool GlFunctions::HasFences() const {
   return version.es ? version.AtLeast(3, 0) : version.AtLeast(3, 2);
 }
 
+GlFunctions::GlSync GlFunctions::InsertFence() const {
+  constexpr GlEnum kGlSyncGpuCommandsComplete = 0x9117;
+  return fence_sync(kGlSyncGpuCommandsComplete, 0);
+}
+
+bool GlFunctions::AwaitFence(GlSync fence) const {
+  constexpr unsigned kGlSyncFlushCommandsBit = 1;
+  constexpr std::uint64_t kFenceWaitNs = 100'000'000;
+  constexpr GlEnum kGlAlreadySignaled = 0x911A;
+  constexpr GlEnum kGlConditionSatisfied = 0x911C;
+  if (fence == nullptr || is_sync(fence) == 0) return false;
+  const GlEnum status = client_wait_sync(fence, kGlSyncFlushCommandsBit, kFenceWaitNs);
+  delete_sync(fence);
+  return status == kGlAlreadySignaled || status == kGlConditionSatisfied;
+}
+
 GlVersion ParseGlVersion(const char* text) {
   // "4.5 (Compatibility Profile) Mesa 22.3.6", "OpenGL ES 3.2 Mesa 22.3.6", "OpenGL ES-CM 1.1 …"
   GlVersion version;

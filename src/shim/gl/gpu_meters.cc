@@ -84,7 +84,8 @@ class TimerMeter final : public Meter {
   }
 
  private:
-  static constexpr int kSlots = 8;
+  // A presenting program has few frames under way. A program that renders off screen closes a span at each flush.
+  static constexpr int kSlots = 64;
   static constexpr int kChecks = 20;
   static constexpr std::int64_t kSilentNs = 2'000'000'000;
   struct Pending {

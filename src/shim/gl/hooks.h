@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
-#define WEIR_GL_HOOKS_VERSION 1u
+#define WEIR_GL_HOOKS_VERSION 2u
 
-/* Scratch space of one present, on the caller's stack. */
+/* Scratch space of one present, or of one call that may end a batch. */
 typedef struct weir_gl_present {
   unsigned long long words[12];
 } weir_gl_present;
@@ -19,12 +19,28 @@ typedef struct weir_gl_present {
 typedef void (*weir_gl_proc)(void);
 typedef weir_gl_proc (*weir_gl_get_proc)(const char* name);
 
+/* Where a call is made: the thread's current context, which tells contexts apart, and the driver's own GetProcAddress
+ * of the window system in use. */
+typedef struct weir_gl_place {
+  const void* context;
+  weir_gl_get_proc get_proc;
+} weir_gl_place;
+
+/* Calls of a program that presents nothing. */
+typedef enum weir_gl_call {
+  WEIR_GL_ENDS,     /* a flush, a wait or a readback: work that was drawn goes to the device at the latest now */
+  WEIR_GL_DISPATCH, /* a compute dispatch: work goes on; the shim flushes where it ends a batch */
+  WEIR_GL_LEAVES,   /* another context becomes current; the shim flushes where it ends a batch */
+} weir_gl_call;
+
 typedef struct weir_gl_hooks {
   unsigned version;
-  /* Around the driver's present. `surface` tells windows apart; `get_proc` is the driver's own GetProcAddress of the
-   * window system in use. Never throw, never fail. */
-  void (*before_present)(weir_gl_present* present, unsigned long long surface, weir_gl_get_proc get_proc);
+  /* Around the driver's present. `surface` tells windows apart. Never throw, never fail. */
+  void (*before_present)(weir_gl_present* present, unsigned long long surface, weir_gl_place place);
   void (*after_present)(weir_gl_present* present);
+  /* Around the driver's function for a call that may end a batch. Never throw, never fail. */
+  void (*before_batch_call)(weir_gl_present* present, weir_gl_call call, weir_gl_place place);
+  void (*after_batch_call)(weir_gl_present* present);
 } weir_gl_hooks;
 
 /* The one symbol that libweir-gl.so exports. */

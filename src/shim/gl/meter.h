@@ -26,6 +26,8 @@ class Meter {
   /// In place of AfterPresent, where the frame's work has ended before the driver's present is called. AfterPresent
   /// follows that present, and returns what became known since.
   virtual std::int64_t AfterWork(std::int64_t now_ns, std::int64_t held_ns) { return AfterPresent(now_ns, held_ns); }
+  /// True: it counts from call to call whatever happens in between, so a call that ends no batch needs no reading.
+  [[nodiscard]] virtual bool cumulative() const { return false; }
   /// False once the meter has contradicted the wall clock; another meter must replace it.
   [[nodiscard]] virtual bool truthful() const { return true; }
 };

@@ -89,7 +89,7 @@ static weir_gl_proc get_proc_address(int getter, const char* name) {
   const int hook = theirs == NULL ? -1 : hook_named(name);
   if (hook < 0) return theirs;
   shim();
-  if (hook >= kGlFlush && theirs == kTable[hook].ours) { /* its library meant its own, and the loader gave it ours */
+  if (hook >= kGl && theirs == kTable[hook].ours) { /* its library meant its own, and the loader gave it ours */
     const int error_number = errno;
     weir_gl_proc found = NULL;
     *(void**)&found = from_callers_library((void*)real, name);
@@ -106,13 +106,6 @@ WEIR_EXPORT weir_gl_proc glXGetProcAddressARB(const char* name) {
 }
 WEIR_EXPORT weir_gl_proc eglGetProcAddress(const char* name) { return get_proc_address(kEglGetProcAddress, name); }
 
-/* In preload_single.c. */
-WEIR_EXPORT int glXMakeCurrent(void* display, unsigned long drawable, void* context);
-WEIR_EXPORT int glXMakeContextCurrent(void* display, unsigned long draw, unsigned long read, void* context);
-WEIR_EXPORT unsigned eglMakeCurrent(void* display, void* draw, void* read, void* context);
-WEIR_EXPORT void glFlush(void);
-WEIR_EXPORT void glFinish(void);
-
 const hook_entry kTable[kHooks] = {
     [kGlxSwapBuffers] = {"glXSwapBuffers", (weir_gl_proc)(void*)glXSwapBuffers},
     [kGlxSwapBuffersMsc] = {"glXSwapBuffersMscOML", (weir_gl_proc)(void*)glXSwapBuffersMscOML},
@@ -127,6 +120,15 @@ const hook_entry kTable[kHooks] = {
     [kEglPostSubBuffer] = {"eglPostSubBufferNV", (weir_gl_proc)(void*)eglPostSubBufferNV},
     [kEglMakeCurrent] = {"eglMakeCurrent", (weir_gl_proc)(void*)eglMakeCurrent},
     [kEglGetProcAddress] = {"eglGetProcAddress", (weir_gl_proc)(void*)eglGetProcAddress},
-    [kGlFlush] = {"glFlush", (weir_gl_proc)(void*)glFlush},
-    [kGlFinish] = {"glFinish", (weir_gl_proc)(void*)glFinish},
+    [kGlxWaitGl] = {"glXWaitGL", (weir_gl_proc)(void*)glXWaitGL},
+    [kEglWaitGl] = {"eglWaitGL", (weir_gl_proc)(void*)eglWaitGL},
+    [kEglWaitClient] = {"eglWaitClient", (weir_gl_proc)(void*)eglWaitClient},
+    [kEglCreateSync] = {"eglCreateSync", (weir_gl_proc)(void*)eglCreateSync},
+    [kEglCreateSyncKhr] = {"eglCreateSyncKHR", (weir_gl_proc)(void*)eglCreateSyncKHR},
+    [kEglCreateSync64Khr] = {"eglCreateSync64KHR", (weir_gl_proc)(void*)eglCreateSync64KHR},
+    [kEglClientWaitSync] = {"eglClientWaitSync", (weir_gl_proc)(void*)eglClientWaitSync},
+    [kEglClientWaitSyncKhr] = {"eglClientWaitSyncKHR", (weir_gl_proc)(void*)eglClientWaitSyncKHR},
+#define WEIR_CALL(name, ...) [k_##name] = {#name, (weir_gl_proc)(void*)name, bound_to_##name},
+    WEIR_GL_CALLS(WEIR_CALL)
+#undef WEIR_CALL
 };

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Inside libweir-gl-preload.so, the stub that LD_PRELOAD brings into every program. All of this is hidden; preload.map
  * lists what isn't.
+ *   preload_calls.h    the list of GL's own functions
  *   preload_lookup.c   whom a name leads to: dlsym, and the driver's own functions
  *   preload_present.c  what is around a present: calls in progress, the shim proper
- *   preload_single.c   MakeCurrent, glFlush, glFinish
+ *   preload_single.c   MakeCurrent, and frames that end with glFlush or glFinish
+ *   preload_batch.c    calls that end batches of a thread that presents nothing
  *   preload.c          the other presents, GetProcAddress, and the table of names */
 #ifndef WEIR_SHIM_GL_PRELOAD_H
 #define WEIR_SHIM_GL_PRELOAD_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "shim/gl/hooks.h"
+#include "shim/gl/preload_calls.h"
 
 #define WEIR_EXPORT __attribute__((visibility("default")))
 #define WEIR_HIDDEN __attribute__((visibility("hidden")))
@@ -32,15 +36,31 @@ enum hook {
   kEglPostSubBuffer,
   kEglMakeCurrent,
   kEglGetProcAddress,
-  kGlFlush, /* from here on GL itself; before, the window systems */
-  kGlFinish,
-  kHooks,
+  kGlxWaitGl,
+  kEglWaitGl,
+  kEglWaitClient,
+  kEglCreateSync,
+  kEglCreateSyncKhr,
+  kEglCreateSync64Khr,
+  kEglClientWaitSync,
+  kEglClientWaitSyncKhr,
+  kGl, /* from here on GL itself; before, the window systems */
+#define WEIR_CALL(name, ...) k_##name,
+  kBeforeGl = kGl - 1,
+  WEIR_GL_CALLS(WEIR_CALL)
+#undef WEIR_CALL
+      kHooks,
 };
 
+/* GL's functions exist in several libraries at once (libGL, libOpenGL, libGLESv2, off-screen renderers), and a program
+ * may use more than one of them. So what a lookup finds is answered by a function that stands for just that. */
+enum { kBound = 6 };
 typedef struct hook_entry {
   const char* name;
   weir_gl_proc ours;
+  const weir_gl_proc* bound_to; /* of GL's functions: kBound functions, each for one of `bound_functions` */
 } hook_entry;
+WEIR_HIDDEN extern _Atomic(weir_gl_proc) bound_functions[kHooks][kBound];
 WEIR_HIDDEN extern const hook_entry kTable[kHooks];
 
 /* What we stand in for, by hook, in the order in which it was found; each entry is written once. Mostly the driver's
@@ -56,8 +76,15 @@ WEIR_HIDDEN dlsym_function real_dlsym(void);
 /* Its number, or -1. */
 WEIR_HIDDEN int hook_named(const char* name);
 WEIR_HIDDEN void remember(int hook, weir_gl_proc found);
-/* What to call for a function of the window systems; for GL's own, which several libraries have, see glFlush. */
+/* What to call for a function of the window systems. */
 WEIR_HIDDEN weir_gl_proc real_function(int hook);
+/* What a program that is linked with a function of GL would have called: the next one in the order of libraries, or
+ * the one of the library that calls. */
+WEIR_HIDDEN weir_gl_proc gl_function(int hook, const void* caller);
+static inline weir_gl_proc linked_gl_function(int hook, const void* caller) {
+  const weir_gl_proc real = atomic_load_explicit(&real_functions[hook][0], memory_order_acquire);
+  return __builtin_expect(real != NULL, 1) ? real : gl_function(hook, caller);
+}
 /* A function of the window system that we call but don't answer for. */
 WEIR_HIDDEN weir_gl_proc other_function(_Atomic(weir_gl_proc)* known, int getter, const char* name);
 /* What the library that contains `caller` would find by itself: also if the program opened it privately. */
@@ -79,7 +106,13 @@ WEIR_HIDDEN int outer_calls(int hook);
 enum extent { kWhole, kPart };
 /* enter(), and the shim's part of it. */
 WEIR_HIDDEN int begin_present(int hook, unsigned long long surface, int getter, enum extent extent, const void* frame);
-WEIR_HIDDEN void end_of_frame(int hook, weir_gl_proc real);
+
+/* -- Batches (docs/off-screen.md) ---------------------------------------------------------------------------------- */
+
+/* enter(), and the shim's part of a call that may end a batch. */
+WEIR_HIDDEN int begin_batch_call(int hook, weir_gl_call what, const void* frame);
+/* Before another context becomes current. */
+WEIR_HIDDEN void leave_context(int hook, const void* next, const void* frame);
 
 /* NULL: stay out of the way. */
 WEIR_HIDDEN const weir_gl_hooks* shim(void);
@@ -93,6 +126,10 @@ WEIR_HIDDEN void out_of_shim(host_state host);
 
 /* What this thread draws into, as its last MakeCurrent said. */
 typedef struct drawing_state {
+  int skip;                 /* so many flushes need no look at the rest */
+  int presented;            /* since the last look */
+  int off_screen;           /* it presents nothing: its calls end batches */
+  long long quiet_since_ns; /* the look that found no present any more; 0: it has presented nothing yet */
   unsigned long long surface;
   const void* context;
   int context_is_single; /* the context's own buffers, before anything was seen */
@@ -103,5 +140,25 @@ typedef struct drawing_state {
   long long partial_ns;
 } drawing_state;
 WEIR_HIDDEN extern __thread drawing_state drawing;
+
+/* -- Exported functions -------------------------------------------------------------------------------------------- */
+
+/* In preload_single.c and preload_batch.c. */
+WEIR_EXPORT int glXMakeCurrent(void* display, unsigned long drawable, void* context);
+WEIR_EXPORT int glXMakeContextCurrent(void* display, unsigned long draw, unsigned long read, void* context);
+WEIR_EXPORT unsigned eglMakeCurrent(void* display, void* draw, void* read, void* context);
+WEIR_EXPORT void glXWaitGL(void);
+WEIR_EXPORT unsigned eglWaitGL(void);
+WEIR_EXPORT unsigned eglWaitClient(void);
+WEIR_EXPORT void* eglCreateSync(void* display, unsigned type, const intptr_t* attributes);
+WEIR_EXPORT void* eglCreateSyncKHR(void* display, unsigned type, const int* attributes);
+WEIR_EXPORT void* eglCreateSync64KHR(void* display, unsigned type, const intptr_t* attributes);
+WEIR_EXPORT int eglClientWaitSync(void* display, void* sync, int flags, uint64_t timeout);
+WEIR_EXPORT int eglClientWaitSyncKHR(void* display, void* sync, int flags, uint64_t timeout);
+#define WEIR_CALL(name, result, parameters, arguments, when) \
+  WEIR_EXPORT WEIR_TYPE_##result name parameters;            \
+  WEIR_HIDDEN extern const weir_gl_proc bound_to_##name[kBound];
+WEIR_GL_CALLS(WEIR_CALL)
+#undef WEIR_CALL
 
 #endif

@@ -10,8 +10,9 @@
 #include "shim/gl/preload.h"
 
 int hook_named(const char* name) {
-  const int maybe = name != NULL && ((name[0] == 'g' && name[1] == 'l' && (name[2] == 'X' || name[2] == 'F')) ||
-                                     (name[0] == 'e' && name[1] == 'g' && name[2] == 'l'));
+  const int maybe =
+      name != NULL && ((name[0] == 'g' && name[1] == 'l' && name[2] != '\0' && strchr("XFRGMCD", name[2])) ||
+                       (name[0] == 'e' && name[1] == 'g' && name[2] == 'l'));
   if (!maybe) return -1;
   for (int i = 0; i < kHooks; ++i)
     if (strcmp(name, kTable[i].name) == 0) return i;
@@ -37,25 +38,11 @@ static weir_gl_proc known_real(int hook) {
   return NULL;
 }
 
-/* glFlush and glFinish exist in several libraries at once (libGL, libOpenGL, libGLESv2, off-screen renderers), and a
- * program may use more than one of them. So what a lookup finds is answered by a function that stands for just that. */
-enum { kBound = 8 };
-static _Atomic(weir_gl_proc) bound[kBound];
-#define WEIR_BOUND(i) \
-  static void bound_##i(void) { end_of_frame(kGlFlush, atomic_load_explicit(&bound[i], memory_order_relaxed)); }
-WEIR_BOUND(0)
-WEIR_BOUND(1)
-WEIR_BOUND(2)
-WEIR_BOUND(3)
-WEIR_BOUND(4)
-WEIR_BOUND(5)
-WEIR_BOUND(6)
-WEIR_BOUND(7)
-static const weir_gl_proc kBoundTo[kBound] = {bound_0, bound_1, bound_2, bound_3, bound_4, bound_5, bound_6, bound_7};
+_Atomic(weir_gl_proc) bound_functions[kHooks][kBound];
 
 /* Some loaders keep a variable of the function's name; and of more libraries than we have functions the rest is left
  * alone. */
-static weir_gl_proc bound_to(weir_gl_proc theirs) {
+static weir_gl_proc bound_to(int hook, weir_gl_proc theirs) {
   Dl_info info;
   const ElfW(Sym)* symbol = NULL;
   if (dladdr1((void*)theirs, &info, (void**)&symbol, RTLD_DL_SYMENT) != 0 && symbol != NULL &&
@@ -63,14 +50,15 @@ static weir_gl_proc bound_to(weir_gl_proc theirs) {
     return theirs;
   for (int i = 0; i < kBound; ++i) {
     weir_gl_proc known = NULL;
-    if (theirs == kBoundTo[i] || theirs == kTable[kGlFlush].ours || theirs == kTable[kGlFinish].ours) return theirs;
-    if (atomic_compare_exchange_strong(&bound[i], &known, theirs) || known == theirs) return kBoundTo[i];
+    if (theirs == kTable[hook].bound_to[i] || theirs == kTable[hook].ours) return theirs;
+    if (atomic_compare_exchange_strong(&bound_functions[hook][i], &known, theirs) || known == theirs)
+      return kTable[hook].bound_to[i];
   }
   return theirs;
 }
 
 weir_gl_proc answer_for(int hook, weir_gl_proc theirs) {
-  if (hook >= kGlFlush) return bound_to(theirs);
+  if (hook >= kGl) return bound_to(hook, theirs);
   if (theirs != kTable[hook].ours) remember(hook, theirs);
   return kTable[hook].ours;
 }
@@ -147,10 +135,10 @@ WEIR_HIDDEN void* weir_dlsym_answer(void* handle, const char* name, const void* 
   } else {
     answer = next(handle, name);
     /* ANGLE (Chromium, Electron) exports EGL and GL names of its own and presents through the real ones later. */
-    const int in_angle = answer != NULL && answer != ours && (name[0] == 'e' || hook >= kGlFlush) &&
+    const int in_angle = answer != NULL && answer != ours && (name[0] == 'e' || hook >= kGl) &&
                          next(handle, "ANGLEGetDisplayPlatform") != NULL;
     if (answer != NULL && answer != ours && !in_angle) {
-      if (name[0] == 'e' || hook >= kGlFlush) dlerror(); /* the probe's failure is not the program's business */
+      if (name[0] == 'e' || hook >= kGl) dlerror(); /* the probe's failure is not the program's business */
       weir_gl_proc found = NULL;
       *(void**)&found = answer;
       found = answer_for(hook, found);
@@ -217,7 +205,7 @@ WEIR_EXPORT void* dlsym(void* handle, const char* name) {
 /* -- The driver's own functions ---------------------------------------------------------------------------------- */
 
 void* from_known_library(const char* name) {
-  for (int i = 0; i < kGlFlush; ++i) {
+  for (int i = 0; i < kGl; ++i) {
     const weir_gl_proc known = kTable[i].name[0] == name[0] ? known_real(i) : NULL;
     Dl_info info;
     if (known == NULL || dladdr((void*)known, &info) == 0 || info.dli_fname == NULL) continue;
@@ -271,5 +259,26 @@ weir_gl_proc other_function(_Atomic(weir_gl_proc)* known, int getter, const char
   if (found == NULL) *(void**)&found = from_known_library(name); /* EGL before 1.5 */
   dlerror();
   atomic_store_explicit(known, found, memory_order_release);
+  return found;
+}
+
+weir_gl_proc gl_function(int hook, const void* caller) {
+  static const char* const libraries[] = {"libGL.so.1", "libOpenGL.so.0", "libGLESv2.so.2", "libGLESv1_CM.so.1"};
+  const int error_number = errno;
+  const char* name = kTable[hook].name;
+  void* pointer = real_dlsym()(RTLD_NEXT, name);
+  if (pointer == NULL) pointer = from_callers_library(caller, name);
+  if (pointer == NULL) pointer = from_known_library(name);
+  for (size_t i = 0; pointer == NULL && i < sizeof libraries / sizeof *libraries; ++i) {
+    void* handle = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) continue;
+    pointer = real_dlsym()(handle, name);
+    dlclose(handle); /* only our reference */
+  }
+  dlerror(); /* what we failed to find is not the program's business */
+  errno = error_number;
+  weir_gl_proc found = NULL;
+  *(void**)&found = pointer;
+  if (found != NULL) remember(hook, found);
   return found;
 }

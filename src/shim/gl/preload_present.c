@@ -28,6 +28,7 @@ static __thread struct {
   int in_shim;
   int noted;                  /* at_thread_end knows this thread */
   const weir_gl_hooks* hooks; /* of the outermost present; NULL: it isn't a frame */
+  int is_batch_call;          /* not a present */
   weir_gl_present present;
 } calls;
 
@@ -147,8 +148,12 @@ static void settle(void) {
   if (hooks != NULL) {
     const host_state host = into_shim();
     calls.hooks = NULL;
-    hooks->after_present(&calls.present);
-    if (drawing.partial_ns < 0) drawing.partial_ns = now_ns();
+    if (calls.is_batch_call) {
+      hooks->after_batch_call(&calls.present);
+    } else {
+      hooks->after_present(&calls.present);
+      if (drawing.partial_ns < 0) drawing.partial_ns = now_ns();
+    }
     out_of_shim(host);
   }
   calls.present_depth = 0;
@@ -186,10 +191,29 @@ int begin_present(int hook, unsigned long long surface, int getter, enum extent 
     drawing.partial_surface = surface;
     drawing.partial_ns = -1; /* settle() notes when it ended */
   }
+  drawing.presented = 1;
   const host_state host = into_shim();
   if (!calls.noted) note_thread();
-  hooks->before_present(&calls.present, surface, (weir_gl_get_proc)(void*)real_function(getter));
+  const weir_gl_place place = {drawing.context, (weir_gl_get_proc)(void*)real_function(getter)};
+  hooks->before_present(&calls.present, surface, place);
   calls.hooks = hooks;
+  calls.is_batch_call = 0;
+  out_of_shim(host);
+  return depth;
+}
+
+int begin_batch_call(int hook, weir_gl_call what, const void* frame) {
+  const int depth = enter(hook, frame);
+  if (depth != 0 || calls.present_depth != 0 || calls.in_shim) return depth; /* within another call, or our own */
+  const weir_gl_hooks* hooks = shim();
+  if (hooks == NULL) return depth;
+  calls.present_depth = calls.depth;
+  const host_state host = into_shim();
+  if (!calls.noted) note_thread();
+  const weir_gl_place place = {drawing.context, (weir_gl_get_proc)(void*)real_function(drawing.getter)};
+  hooks->before_batch_call(&calls.present, what, place);
+  calls.hooks = hooks;
+  calls.is_batch_call = 1;
   out_of_shim(host);
   return depth;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Programs that draw into single-buffered windows: their frames end with glFlush or glFinish. */
+ * What a thread draws into, as MakeCurrent says. Of programs that draw into single-buffered windows, frames end with
+ * glFlush or glFinish (preload_batch.c calls begin_present for them): which kind a thread draws into is found out here,
+ * because asking at each flush would cost more, and on EGL would take an error from the program. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -7,52 +9,6 @@
 #include <stdlib.h>
 
 #include "shim/gl/preload.h"
-
-/* The double-buffered pay a load and a branch: which kind a thread draws into was found out when it made its context
- * current. Asking at each flush would cost more, and on EGL would take an error from the program. */
-__attribute__((noinline)) static void end_of_single_frame(int hook, weir_gl_proc real) {
-  const int depth = begin_present(hook, drawing.surface, drawing.getter, kPart, WEIR_FRAME);
-  if (depth < 0) return;
-  real();
-  return_to(depth);
-}
-
-void end_of_frame(int hook, weir_gl_proc real) {
-  if (__builtin_expect(drawing.single, 0)) return end_of_single_frame(hook, real);
-  real();
-}
-
-/* What a program that is linked with glFlush would have called: the next one in the order of libraries, or the one of
- * the library that calls. */
-__attribute__((noinline)) static weir_gl_proc gl_function(int hook, const void* caller) {
-  static const char* const libraries[] = {"libGL.so.1", "libOpenGL.so.0", "libGLESv2.so.2", "libGLESv1_CM.so.1"};
-  const int error_number = errno;
-  const char* name = kTable[hook].name;
-  void* pointer = real_dlsym()(RTLD_NEXT, name);
-  if (pointer == NULL) pointer = from_callers_library(caller, name);
-  if (pointer == NULL) pointer = from_known_library(name);
-  for (size_t i = 0; pointer == NULL && i < sizeof libraries / sizeof *libraries; ++i) {
-    void* handle = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == NULL) continue;
-    pointer = real_dlsym()(handle, name);
-    dlclose(handle); /* only our reference */
-  }
-  dlerror(); /* what we failed to find is not the program's business */
-  errno = error_number;
-  weir_gl_proc found = NULL;
-  *(void**)&found = pointer;
-  if (found != NULL) remember(hook, found);
-  return found;
-}
-
-static inline void linked_end_of_frame(int hook, const void* caller) {
-  weir_gl_proc real = atomic_load_explicit(&real_functions[hook][0], memory_order_acquire);
-  if (__builtin_expect(real == NULL, 0)) real = gl_function(hook, caller);
-  if (__builtin_expect(real != NULL, 1)) end_of_frame(hook, real);
-}
-
-WEIR_EXPORT void glFlush(void) { linked_end_of_frame(kGlFlush, __builtin_return_address(0)); }
-WEIR_EXPORT void glFinish(void) { linked_end_of_frame(kGlFinish, __builtin_return_address(0)); }
 
 typedef int (*glx_query_context)(void*, void*, int, int*);
 typedef void** (*glx_get_fb_configs)(void*, int, int*);
@@ -145,10 +101,12 @@ static void now_drawing(void* display, unsigned long long surface, void* context
   drawing.surface = surface;
   drawing.getter = getter;
   drawing.single = drawing.context_is_single && surface != drawing.swapped;
+  drawing.skip = 0;
   out_of_shim(host);
 }
 
 WEIR_EXPORT int glXMakeCurrent(void* display, unsigned long drawable, void* context) {
+  leave_context(kGlxMakeCurrent, context, WEIR_FRAME);
   const int depth = enter(kGlxMakeCurrent, WEIR_FRAME);
   if (depth < 0) return 0;
   typedef int (*function)(void*, unsigned long, void*);
@@ -160,6 +118,7 @@ WEIR_EXPORT int glXMakeCurrent(void* display, unsigned long drawable, void* cont
 }
 
 WEIR_EXPORT int glXMakeContextCurrent(void* display, unsigned long draw, unsigned long read, void* context) {
+  leave_context(kGlxMakeContextCurrent, context, WEIR_FRAME);
   const int depth = enter(kGlxMakeContextCurrent, WEIR_FRAME);
   if (depth < 0) return 0;
   typedef int (*function)(void*, unsigned long, unsigned long, void*);
@@ -171,6 +130,7 @@ WEIR_EXPORT int glXMakeContextCurrent(void* display, unsigned long draw, unsigne
 }
 
 WEIR_EXPORT unsigned eglMakeCurrent(void* display, void* draw, void* read, void* context) {
+  leave_context(kEglMakeCurrent, context, WEIR_FRAME);
   const int depth = enter(kEglMakeCurrent, WEIR_FRAME);
   if (depth < 0) return 0;
   typedef unsigned (*function)(void*, void*, void*, void*);

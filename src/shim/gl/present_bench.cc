@@ -22,11 +22,13 @@ extern "C" {
 void glXSwapBuffers(void* display, unsigned long drawable);
 int glXMakeCurrent(void* display, unsigned long drawable, void* context);
 void glFlush(void);
+void glReadPixels(int x, int y, int width, int height, unsigned format, unsigned type, void* pixels);
 // The fake driver's functions.
 void weir_fake_swap(void* display, unsigned long drawable);
 void weir_fake_flush(void);
 unsigned long weir_fake_swaps(void);
 unsigned long weir_fake_flushes(void);
+void weir_fake_read(int x, int y, int width, int height, unsigned format, unsigned type, void* pixels);
 }
 
 namespace weir {
@@ -35,22 +37,29 @@ namespace {
 using testing::GateHost;
 using testing::TempFolder;
 
+/// What is measured: presents, flushes or readbacks of a program that presents, or flushes of one that never does.
+enum class Calls { kPresents, kFlushes, kReadbacks, kBatches };
+
 struct Variant {
   const char* name;
   bool through_stub;
   const char* attach;  // nullptr: WEIR_ATTACH is not set; "": the host's socket
   const char* meter;
   bool workers;
-  bool flush = false;  // glFlush of a double-buffered program instead of a present
+  Calls calls = Calls::kPresents;
 };
 constexpr Variant kVariants[] = {
-    {"bare", false, nullptr, nullptr, false},                     // the fake driver alone
-    {"pass-through", true, nullptr, nullptr, false},              // preloaded without a vGPU
-    {"nobody-there", true, "/nonexistent/weir", nullptr, false},  // configured to attach, but no daemon answers
-    {"gated", true, "", "wall-clock", false},                     // an ample allowance, the cheapest meter
-    {"gated-llvmpipe", true, "", "worker-cpu-time", true},        // with the meter for llvmpipe and two workers
-    {"flush-bare", false, nullptr, nullptr, false, true},         // the fake driver's glFlush alone
-    {"flush", true, "", "wall-clock", false, true},               // while gated: the cost of every flush
+    {"bare", false, nullptr, nullptr, false},                         // the fake driver alone
+    {"pass-through", true, nullptr, nullptr, false},                  // preloaded without a vGPU
+    {"nobody-there", true, "/nonexistent/weir", nullptr, false},      // configured to attach, but no daemon answers
+    {"gated", true, "", "wall-clock", false},                         // an ample allowance, the cheapest meter
+    {"gated-llvmpipe", true, "", "worker-cpu-time", true},            // with the meter for llvmpipe and two workers
+    {"flush-bare", false, nullptr, nullptr, false, Calls::kFlushes},  // the fake driver's glFlush alone
+    {"flush", true, "", "wall-clock", false, Calls::kFlushes},        // while gated: the cost of every flush
+    {"readback-bare", false, nullptr, nullptr, false, Calls::kReadbacks},    // the fake driver's glReadPixels alone
+    {"readback", true, "", "wall-clock", false, Calls::kReadbacks},          // while gated
+    {"batch", true, "", "wall-clock", false, Calls::kBatches},               // tiny flushes off screen
+    {"batch-llvmpipe", true, "", "worker-cpu-time", true, Calls::kBatches},  // with the meter for llvmpipe
 };
 
 /// A sleeping thread with the name of an llvmpipe worker.
@@ -101,20 +110,66 @@ void BM_Present(benchmark::State& state, const Variant& variant, GateHost* host)
   if (host != nullptr && (frames != swaps || lost != 0)) state.SkipWithError("presents passed without the gate");
 }
 
-void BM_Flush(benchmark::State& state, const Variant& variant, GateHost* host) {
+/// Calls of a program that presents now and then: none of them passes the gate.
+template <typename Call, typename Count>
+void MeasureCalls(benchmark::State& state, GateHost* host, Call call, Count calls_made) {
   void* const double_buffered = reinterpret_cast<void*>(2);
-  const auto flush = variant.through_stub ? &glFlush : &weir_fake_flush;
+  constexpr int kBatch = 4096;
   const auto attached = [&] {
     glXSwapBuffers(nullptr, 1);
     return host == nullptr || !host->Drain().frames.empty();
   };
   if (!testing::WaitUntil(attached)) return state.SkipWithError("can't attach");
   if (glXMakeCurrent(nullptr, 1, double_buffered) == 0) return state.SkipWithError("can't make a context current");
-  const unsigned long before = weir_fake_flushes();
-  for (auto _ : state) flush();
-  if (weir_fake_flushes() - before != static_cast<unsigned long>(state.iterations()))
-    state.SkipWithError("a flush didn't arrive");
-  if (host != nullptr && !host->Drain().frames.empty()) state.SkipWithError("a flush was taken for a frame");
+  const unsigned long before = calls_made();
+  std::size_t presents = 0, frames = 0;
+  while (state.KeepRunningBatch(kBatch)) {
+    for (int i = 0; i < kBatch; ++i) call();
+    if (host == nullptr) continue;
+    state.PauseTiming();
+    glXSwapBuffers(nullptr, 1);
+    ++presents;
+    frames += host->Drain().frames.size();
+    state.ResumeTiming();
+  }
+  if (calls_made() - before != static_cast<unsigned long>(state.iterations()))
+    state.SkipWithError("a call didn't arrive");
+  if (host != nullptr && frames != presents) state.SkipWithError("a call was taken for a frame");
+}
+
+void BM_Flush(benchmark::State& state, const Variant& variant, GateHost* host) {
+  MeasureCalls(state, host, variant.through_stub ? &glFlush : &weir_fake_flush, &weir_fake_flushes);
+}
+
+void BM_Readback(benchmark::State& state, const Variant& variant, GateHost* host) {
+  const auto read = variant.through_stub ? &glReadPixels : &weir_fake_read;
+  unsigned long reads = 0;
+  int pixel = 0;
+  const auto call = [&] {
+    read(0, 0, 1, 1, 0, 0, &pixel);
+    ++reads;
+  };
+  MeasureCalls(state, host, call, [&] { return reads; });
+}
+
+/// Flushes of a program that never presents. Some pass the gate; the figure is their mean.
+void BM_Batch(benchmark::State& state, const Variant&, GateHost* host) {
+  constexpr int kBatch = 4096;
+  if (glXMakeCurrent(nullptr, 0, reinterpret_cast<void*>(2)) == 0)
+    return state.SkipWithError("can't make a context current");
+  const auto attached = [&] {
+    glFlush();
+    return !host->Drain().frames.empty();
+  };
+  if (!testing::WaitUntil(attached)) return state.SkipWithError("can't attach");
+  std::size_t batches = 0;
+  while (state.KeepRunningBatch(kBatch)) {
+    for (int i = 0; i < kBatch; ++i) glFlush();
+    state.PauseTiming();
+    batches += host->Drain().frames.size();
+    state.ResumeTiming();
+  }
+  if (batches < static_cast<std::size_t>(state.iterations()) / 16) state.SkipWithError("flushes escaped the gate");
 }
 
 int Run(const Variant& variant, int argc, char** argv) {
@@ -137,7 +192,10 @@ int Run(const Variant& variant, int argc, char** argv) {
 
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const auto measure = variant.flush ? &BM_Flush : &BM_Present;
+  const auto measure = variant.calls == Calls::kFlushes     ? &BM_Flush
+                       : variant.calls == Calls::kReadbacks ? &BM_Readback
+                       : variant.calls == Calls::kBatches   ? &BM_Batch
+                                                            : &BM_Present;
   benchmark::RegisterBenchmark(variant.name, [&](benchmark::State& state) { measure(state, variant, host.get()); });
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -28,11 +28,6 @@ void WakePromptly() {
   static_cast<void>(kAsked);
 }
 
-constexpr GlFunctions::GlEnum kGlSyncGpuCommandsComplete = 0x9117;
-constexpr unsigned kGlSyncFlushCommandsBit = 1;
-/// Upper bound of the wait for a frame's fence: the GPU may hang.
-constexpr std::uint64_t kFenceWaitNs = 100'000'000;
-
 }  // namespace
 
 /// State on the caller's stack between the two halves of a present.
@@ -54,7 +49,7 @@ GlShim::GlShim(std::string attach_path, std::string wanted_meter)
     : agent_(std::move(attach_path), proto::Api::kGl, program_invocation_short_name),
       wanted_meter_(std::move(wanted_meter)) {}
 
-void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir_gl_get_proc get_proc) noexcept {
+void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir_gl_place place) noexcept {
   static_assert(sizeof(Pass) <= sizeof(weir_gl_present) && alignof(Pass) <= alignof(weir_gl_present));
   Pass& pass = *new (&present) Pass{};
   if (!agent_.Wanted()) return;
@@ -66,7 +61,9 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
       const Lock lock(mutex_);
       if (!pass.gated) return ExplainOnce();
       if (pass.ticket.waited_for_place) pass.present_ns = pass.submit_ns = platform::NowNs();
-      if (described_ != agent_.attach_count()) PrepareMeter(get_proc, pass.present_ns);
+      if (described_ != agent_.attach_count()) PrepareMeter(place, pass.present_ns);
+      presented_ns_ = pass.present_ns;
+      if (off_screen_) SayOffScreen(false);
       pass.surface = SurfaceIndex(surface);
       const Surface& last = surfaces_[pass.surface];
       // Windows that share an entry, or threads that share a window, may have presented while this thread waited.
@@ -124,16 +121,13 @@ void GlShim::Synchronise(proto::FrameSync wanted, std::uint32_t surface) {
   if (wanted == FrameSync::kFinish && gl_.finish != nullptr) return gl_.finish();
   if (wanted == FrameSync::kFlush && gl_.flush != nullptr) return gl_.flush();
   if (wanted != FrameSync::kFence) return;
-  GlFunctions::GlSync fence = gl_.fence_sync(kGlSyncGpuCommandsComplete, 0);
+  GlFunctions::GlSync fence = gl_.InsertFence();
   if (gl_.flush != nullptr) gl_.flush();
   {
     const Lock lock(mutex_);
     std::swap(fence, surfaces_[surface].fence);
   }
-  // The fence may belong to an earlier frame or another context, where its name is not valid.
-  if (fence == nullptr || gl_.is_sync(fence) == 0) return;
-  gl_.client_wait_sync(fence, kGlSyncFlushCommandsBit, kFenceWaitNs);
-  gl_.delete_sync(fence);
+  static_cast<void>(gl_.AwaitFence(fence));
 }
 
 // A program whose present waits for a vertical blank does not use the device while it waits. Its frame is settled when
@@ -157,17 +151,8 @@ void GlShim::FinishFirst(Pass& pass) {
   pass.begin_ns = now_ns;
 }
 
-/// False: the work has not ended within kFenceWaitNs, or the context has no fences.
-bool GlShim::WaitForWork() {
-  constexpr GlFunctions::GlEnum kGlAlreadySignaled = 0x911A;
-  constexpr GlFunctions::GlEnum kGlConditionSatisfied = 0x911C;
-  if (!gl_.HasFences()) return false;
-  GlFunctions::GlSync fence = gl_.fence_sync(kGlSyncGpuCommandsComplete, 0);
-  if (fence == nullptr) return false;
-  const GlFunctions::GlEnum status = gl_.client_wait_sync(fence, kGlSyncFlushCommandsBit, kFenceWaitNs);
-  gl_.delete_sync(fence);
-  return status == kGlAlreadySignaled || status == kGlConditionSatisfied;
-}
+/// False: the work has not ended within the bound of a fence, or the context has no fences.
+bool GlShim::WaitForWork() { return gl_.HasFences() && gl_.AwaitFence(gl_.InsertFence()); }
 
 /// Called with the lock. Replaces a meter that contradicts the wall clock.
 std::int64_t GlShim::TakeGpuTime(std::int64_t known_ns) {
@@ -217,17 +202,24 @@ void GlShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns) {
 }
 
 // Runs at every attach. Rendering before it is not charged.
-void GlShim::PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns) {
+void GlShim::PrepareMeter(weir_gl_place place, std::int64_t now_ns) {
   if (meter_ == nullptr) {
-    gl_ = LookUpGl(get_proc);
+    gl_ = LookUpGl(place.get_proc);
+    meter_context_ = place.context;
     renderer_ = gl_.Renderer();
     software_ = IsSoftwareRenderer(renderer_);
     meter_ = ChooseMeter(gl_, DeviceCpus{agent_.device_cpus()}, wanted_meter_);
-  } else {
+  } else if (meter_->kind() != proto::MeterKind::kTimerQuery || place.context == meter_context_) {
     meter_->AfterPresent(now_ns);
   }
   agent_.Describe(meter_->kind(), renderer_.c_str());
   described_ = agent_.attach_count();  // set last: after an exception the next present tries again
+}
+
+/// Called with the lock.
+void GlShim::SayOffScreen(bool off_screen) {
+  off_screen_ = off_screen;
+  agent_.ReportOffScreen(off_screen);
 }
 
 std::uint32_t GlShim::SurfaceIndex(std::uint64_t key) {

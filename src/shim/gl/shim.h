@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work around a present: gate, meter, record. One object for each process.
+// The work around a present: gate, meter, record. One object for each process. The same around the batches of a program
+// that presents nothing (docs/off-screen.md) is in batches.cc.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <string>
 
+#include "core/schedule/batch_bounds.h"
 #include "core/schedule/frame_pacer.h"
 #include "core/schedule/present_watch.h"
 #include "gate/agent.h"
@@ -18,8 +20,11 @@ class GlShim {
  public:
   GlShim(std::string attach_path, std::string wanted_meter);
 
-  void BeforePresent(weir_gl_present& present, std::uint64_t surface, weir_gl_get_proc get_proc) noexcept;
+  void BeforePresent(weir_gl_present& present, std::uint64_t surface, weir_gl_place place) noexcept;
   void AfterPresent(weir_gl_present& present) noexcept;
+  /// Around a call that may end a batch, in a thread that presents nothing.
+  void BeforeBatchCall(weir_gl_present& present, weir_gl_call call, weir_gl_place place) noexcept;
+  void AfterBatchCall(weir_gl_present& present) noexcept;
   void AbandonInChild() noexcept { agent_.AbandonInChild(); }
 
  private:
@@ -35,6 +40,20 @@ class GlShim {
   };
   static constexpr std::size_t kSurfaces = 64;
 
+  struct BatchPass;
+
+  /// The batches of one context. A context beyond the table's size replaces the one that was silent for longest.
+  struct BatchLoop {
+    const void* context = nullptr;
+    std::int64_t called_ns = 0;  // its last call
+    std::int64_t end_ns = 0;     // of the last batch's record
+    core::BatchBounds bounds;
+    GlFunctions::GlSync fence = nullptr;  // inserted after the last batch
+    std::unique_ptr<Meter> meter;         // null: the process's
+    std::int64_t known_ns = 0;            // GPU time that calls have found and no batch was charged
+  };
+  static constexpr std::size_t kBatchLoops = 16;
+
   std::uint32_t SurfaceIndex(std::uint64_t key);
   void KeepPace(Pass& pass);
   bool WorthSynchronising(const Pass& pass);
@@ -44,8 +63,16 @@ class GlShim {
   bool WaitForWork();
   std::int64_t TakeGpuTime(std::int64_t known_ns);
   void Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns);
-  void PrepareMeter(weir_gl_get_proc get_proc, std::int64_t now_ns);
+  void PrepareMeter(weir_gl_place place, std::int64_t now_ns);
   void ExplainOnce();
+  void SayOffScreen(bool off_screen);
+
+  std::uint32_t BatchLoopOf(const void* context, std::int64_t now_ns);
+  BatchLoop* StillLoop(const BatchPass& pass);
+  std::unique_ptr<Meter>& MeterOf(BatchLoop& loop);
+  void PassGate(BatchPass& pass, weir_gl_place place);
+  void AwaitLastBatch(const BatchPass& pass);
+  std::int64_t TakeBatchTime(BatchLoop& loop, std::int64_t now_ns, std::int64_t held_ns);
 
   gate::Agent agent_;
   const std::string wanted_meter_;
@@ -58,6 +85,11 @@ class GlShim {
   std::uint64_t described_ = 0;  // agent_.attach_count() of the last Describe
   bool explained_ = false;
   std::int64_t uncharged_ns_ = 0;  // GPU time that became known after its frame was charged
+
+  std::array<BatchLoop, kBatchLoops> loops_{};
+  const void* meter_context_ = nullptr;  // in which meter_ was made
+  std::int64_t presented_ns_ = 0;        // the process's last present
+  bool off_screen_ = false;              // as the daemon was told
 };
 
 }  // namespace weir::shim

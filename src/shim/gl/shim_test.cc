@@ -63,7 +63,7 @@ class Shim : public ::testing::Test {
 
   static void Present(GlShim& shim, std::uint64_t surface) {
     weir_gl_present present{};
-    shim.BeforePresent(present, surface, &FakeGetProc);
+    shim.BeforePresent(present, surface, {nullptr, &FakeGetProc});
     shim.AfterPresent(present);
   }
 
@@ -163,7 +163,7 @@ class BlockingShim : public Shim {
     host_.SetAllowance(3'600'000 * kNsPerMs);
     host_.SetMode(proto::GateMode::kGated);
   }
-  void Begin() { shim_.BeforePresent(present_ = {}, 7, &ProcOfADriverWithFences); }
+  void Begin() { shim_.BeforePresent(present_ = {}, 7, {nullptr, &ProcOfADriverWithFences}); }
   void End(Duration blocks) {
     std::this_thread::sleep_for(blocks);
     shim_.AfterPresent(present_);
@@ -370,7 +370,7 @@ class Synchronising : public Shim {
 
   static void PresentCounted(GlShim& shim) {
     weir_gl_present pass{};
-    shim.BeforePresent(pass, 1, &CountingGetProc);
+    shim.BeforePresent(pass, 1, {nullptr, &CountingGetProc});
     shim.AfterPresent(pass);
   }
   /// Attaching has a time limit, which a busy machine may exceed: a recorded frame of this shim proves success.
