@@ -67,10 +67,12 @@ Result<int> ListVgpus(const Session& session) {
   return 0;
 }
 
-/// "50 %", or with the sale: "50 % (sold as oversold, now 33 %)".
+/// "50 %", or with the sale: "50 % (sold as oversold, now 33 %)", or with the cap that its promise implies.
 std::string CapText(const VgpuView& v, bool sold) {
   const std::string cap = FormatPercent(v.settings.cap.Fraction());
-  return sold ? fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now)) : cap;
+  if (sold) return fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now));
+  const bool implied = v.cap_now > 0 && v.cap_now < v.settings.cap.Fraction();
+  return implied ? fmt::format("{} (now {}, which its promise implies)", cap, FormatPercent(v.cap_now)) : cap;
 }
 
 /// "auto; launches: 2 in 7 parts (120M copied), 1 not cut".

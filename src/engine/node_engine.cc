@@ -112,13 +112,15 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
     vgpu->memory_asks_at = {};
     if (bounds->slots > 0) Say(*bounds, *vgpu->device, actions);
   }
+  if (PromisedInterval(event.settings) != vgpu->View().promised) vgpu->rate_need = vgpu->rate_granted = 0;
   vgpu->settings = event.settings;
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
   vgpu->View().promised = PromisedInterval(event.settings);
-  if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // use without a cap causes no debt
+  // Use without a cap causes no debt.
+  if (event.settings.cap >= Share::Whole() && !vgpu->rate_capped) vgpu->cap_bucket = {};
   vgpu->published = false;
-  vgpu->device->promises_at = {};
+  vgpu->device->promises_at = vgpu->device->rate_caps_at = {};
   Decide(now, *vgpu->device, actions);
   return Ok();
 }
@@ -153,6 +155,7 @@ Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
   device->policy = Make(*entry, params);
   device->policy_name = entry->name;
   device->params = std::move(params);
+  device->rate_caps_at = {};
   Decide(now, *device, actions);
   return Ok();
 }
@@ -165,6 +168,7 @@ Status NodeEngine::On(Instant now, const ProcessAttached& event, Actions& action
   vgpu->View().draws = vgpu->Draws();
   vgpu->View().last_active = now;
   vgpu->last_progress = now;
+  vgpu->device->rate_caps_at = {};
   Decide(now, *vgpu->device, actions);
   return Ok();
 }
@@ -271,6 +275,7 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   device.Mark(now);
   if (device.sales->mode() != core::OversellMode::kOff) SeeSales(now, device, actions);
   if (now >= device.promises_at) SeePromises(now, device, actions);
+  CapRates(now, device, actions);
   const bool kept = device.policy->keeps_caps();
   for (std::size_t i = 0; i < device.views.size(); ++i) {
     core::VgpuView& view = device.views[i];

@@ -8,6 +8,7 @@
 #include "core/memory/others_memory.h"
 #include "core/memory/slot_turns.h"
 #include "core/oversubscribe/promised_load.h"
+#include "core/oversubscribe/rate_caps.h"
 #include "core/schedule/think_time.h"
 #include "engine/node_engine.h"
 
@@ -121,6 +122,9 @@ struct NodeEngine::Vgpu_ {
   core::LoopCosts costs;
   double need = 0;            // part of the device that its promise needs, as of the last check
   bool unknown_need = false;  // a rate is promised whose cost is not known
+  double rate_need = 0, rate_granted = 0;  // as core::RateClaim has them
+  Share rate_cap = Share::Whole();         // that its promise implies
+  bool rate_capped = false;                // `rate_cap` is in its view
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
   UseMarks marks;
@@ -167,6 +171,9 @@ struct NodeEngine::Device_ {
   double promised = 0;                    // sum of the vGPUs' needs, as of the last check
   std::size_t promised_unknown = 0;       // vGPUs whose need is not known
   Instant promises_at{};                  // time of the next check; {}: promises have changed
+  std::vector<core::RateClaim> rate_claims;  // as of the last check
+  Instant rate_caps_at{};                 // time of the next check of the caps that promised rates imply
+  bool rates_capped = false;              // a view has such a cap
   std::unique_ptr<Memory_> memory;        // null: not elastic
   SetMemory memory_set;                   // the event that made it elastic
   core::OthersMemory others;              // slots that are not available to vGPUs
@@ -188,6 +195,7 @@ struct NodeEngine::Device_ {
     owners.push_back(&vgpu);
     rated_at = -1;
     promises_at = {};
+    rate_caps_at = {};
     views.push_back({.id = vgpu.id,
                      .slot = slot,
                      .weight = vgpu.settings.weight,
@@ -198,6 +206,7 @@ struct NodeEngine::Device_ {
     const std::size_t hole = vgpu.index;
     gone += views[hole].used;
     promises_at = {};
+    rate_caps_at = {};
     free_slots.push_back(views[hole].slot);
     views[hole] = views.back();
     owners[hole] = owners.back();

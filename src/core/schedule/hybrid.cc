@@ -35,6 +35,8 @@ class Hybrid final : public Policy {
         shares_(MakeShares(params.shares)),
         sla_(MakeSlaAware({.fps = params.fps, .sync = params.sync, .give_way = params.give_way})) {}
 
+  [[nodiscard]] bool caps_rates() const override { return params_.cap_rates; }
+
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu);
     if (second_ends_ == Instant{}) StartSecond(input);

@@ -83,6 +83,8 @@ class Policy {
   virtual Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) = 0;
   /// Whether the policy enforces caps itself. Otherwise the engine enforces them.
   [[nodiscard]] virtual bool keeps_caps() const { return false; }
+  /// Whether a promised rate implies a cap (oversubscribe/rate_caps.h). The engine computes it, in the views.
+  [[nodiscard]] virtual bool caps_rates() const { return false; }
 };
 
 /// Whether the vGPU competes for the device now: a thread waits, a frame is in flight, or one was moments ago.

@@ -10,7 +10,12 @@ namespace {
 /// Where the promised rates need more than the device has, lighter vGPUs are paced more slowly.
 class SlaAware final : public Policy {
  public:
-  SlaAware(Duration preset, FrameSync sync, bool give_way) : sync_(sync), giving_way_(preset, give_way) {}
+  explicit SlaAware(const SlaAwareParams& params)
+      : sync_(params.sync),
+        caps_rates_(params.cap_rates),
+        giving_way_(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.give_way) {}
+
+  [[nodiscard]] bool caps_rates() const override { return caps_rates_; }
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     giving_way_.See(input.now, input.vgpus);
@@ -24,14 +29,12 @@ class SlaAware final : public Policy {
 
  private:
   const FrameSync sync_;
+  const bool caps_rates_;
   GivingWay giving_way_;
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params) {
-  return std::make_unique<SlaAware>(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.sync,
-                                    params.give_way);
-}
+std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params) { return std::make_unique<SlaAware>(params); }
 
 }  // namespace weir::core

@@ -18,11 +18,15 @@ inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none",
 struct SlaAwareParams {
   double fps = 30;
   FrameSync sync{};
+  bool cap_rates = false;
   bool give_way = false;
 
   static constexpr void Fields(auto&& each) {
     using P = SlaAwareParams;
     each(ParamInfo{"fps", "frames/s", 0, 1000, "rate of a vGPU without its own promise; 0: unlimited"}, &P::fps);
+    each(ParamInfo{"cap_rates", "switch", 0, 1,
+                   "1: beside other promises a promised rate implies a cap: 1.25 times what it needs"},
+         &P::cap_rates);
     each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);
