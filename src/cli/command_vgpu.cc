@@ -103,7 +103,8 @@ void PrintVgpu(const VgpuView& v, bool sold) {
                                           FormatBytes(Bytes{m.stats.copied_out.count + m.stats.copied_in.count})));
   line("parts", PartsText(v));
   line("attach", v.attach);
-  line("frames", fmt::format("{}, late {}", v.totals.frames, v.totals.late_frames));
+  line("frames", fmt::format("{}, late {}, of these {} because they waited for others", v.totals.frames,
+                             v.totals.late_frames, v.totals.broken_frames));
   line("GPU time", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.gpu_ns))));
   line("waited", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.wait_ns))));
   line("now", fmt::format("{:.1f} {}, frame {:.2f} ms mean, {:.2f} ms p99, GPU {}, share {}, waiting {}", v.window.fps,

@@ -108,7 +108,8 @@ ordered_json ToJson(const VgpuReport& vgpu) {
   out["processes"] = ordered_json::array();
   for (const gate::ProcessInfo& process : vgpu.processes) out["processes"].push_back(ToJson(process));
   out["totals"] = {{"frames", status.totals.frames},           {"tasks", status.totals.tasks},
-                   {"late_frames", status.totals.late_frames}, {"gpu_ns", status.gpu_total.count()},
+                   {"late_frames", status.totals.late_frames}, {"broken_frames", status.totals.broken_frames},
+                   {"gpu_ns", status.gpu_total.count()},
                    {"wait_ns", status.totals.wait.count()},    {"pace_ns", status.totals.pace.count()},
                    {"predicted", status.totals.predicted},     {"mispredicted", status.totals.mispredicted},
                    {"records_lost", status.records_lost},      {"records_bad", status.records_bad},

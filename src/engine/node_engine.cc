@@ -223,12 +223,15 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   drawn_last_ = vgpu;
   if (vgpu == nullptr) return NoVgpu(event.vgpu);
   const core::FramePromise promise{.fps = vgpu->settings.promised_rate(), .latency = vgpu->settings.latency};
+  const std::optional<Duration> others = WaitsForOthersMost(now, *vgpu);
   for (const core::FrameDone& frame : event.frames) {
-    vgpu->frames.Add(frame, promise);
+    vgpu->frames.Add(frame, promise, others);
     vgpu->costs.Add(frame);
     Learn(frame, vgpu->last_gpu, vgpu->think, vgpu->View());
   }
   vgpu->View().rate = vgpu->frames.Rate(now);
+  vgpu->View().frames = vgpu->frames.totals().frames;
+  vgpu->View().broken_frames = vgpu->frames.totals().broken_frames;
   vgpu->View().loops_gpu = vgpu->costs.Now().each;
   vgpu->records_lost += event.lost;
   vgpu->records_bad += event.bad;

@@ -208,6 +208,7 @@ class NodeEngine {
   static double NeedOf(Instant now, const Vgpu_& vgpu);
   static PromiseStatus PromiseOf(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& settings);
   static Status CheckPromise(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& asked);
+  static std::optional<Duration> WaitsForOthersMost(Instant now, const Vgpu_& vgpu);
   static std::string Unkept(const Device_& device);
   static std::vector<std::string> WarningsOf(const Device_& device);
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;

@@ -184,6 +184,8 @@ struct NodeEngine::Device_ {
   std::vector<std::uint32_t> free_slots;
   Instant busy_until{};        // earliest expected end of the charged work
   Duration gone{};             // charged to vGPUs that were removed
+  UseMarks marks;              // of all vGPUs, those that were removed included
+  Duration marked_used{};      // at the last of these marks
   std::int64_t rated_at = -1;  // tenth of a second of the last marks, and of the views' rates, which FramesDone
                                // updates too; -1: a vGPU has none yet
 
@@ -226,11 +228,20 @@ struct NodeEngine::Device_ {
   void Mark(Instant now) {
     const std::int64_t tenth = NsOf(now) / Duration{milliseconds(100)}.count();
     if (tenth == rated_at) return;
+    Duration used = gone;
     for (std::size_t i = 0; i < owners.size(); ++i) {
       owners[i]->marks.Mark(now, views[i].used);
       views[i].rate = owners[i]->frames.Rate(now);
+      used += views[i].used;
     }
+    marks.Mark(now, used);
+    marked_used = used;
     rated_at = tenth;
+  }
+  /// GPU time that others than the vGPU used in the last second, as of the last marks.
+  [[nodiscard]] Duration OthersUse(Instant now, const Vgpu_& vgpu) const {
+    const double used = marks.Rate(now, marked_used) - vgpu.marks.Rate(now, vgpu.View().used);
+    return FromSeconds(std::clamp(used, 0.0, 1.0));
   }
 };
 

@@ -38,6 +38,8 @@ struct VgpuView {
   bool attached = false;   // it has at least one process
   bool draws = true;       // a process of it draws; default rates do not apply to a vGPU that only computes
   bool held = false;       // its cap holds it back now, whatever the policy decides
+  std::uint64_t frames = 0;         // frames and batches of tasks that ended so far
+  std::uint64_t broken_frames = 0;  // of these: late because they waited for others
   // For a device with overselling
   Share ceiling{};              // limit up to which its cap may grow; if not above the cap, it borrows no GPU time
   bool share_promised = false;  // its promise is its cap rather than a rate
