@@ -14,6 +14,8 @@ namespace {
 // The core is independent of the gate's layout; the values of both enums are equal.
 static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
               static_cast<std::uint32_t>(proto::FrameSync::kFinish));
+static_assert(static_cast<std::uint32_t>(core::FrameStart::kLate) ==
+              static_cast<std::uint32_t>(proto::FrameStart::kLate));
 
 /// Agents show caps to users, so changes below one hundredth are not published.
 bool Apart(Share a, Share b) { return (a > b ? a.ppm - b.ppm : b.ppm - a.ppm) >= Share::kWholePpm / 100; }
@@ -25,7 +27,7 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::ThinkTime& th
   view.blocks = frame.present_follows;
   view.recent_gpu = std::min(frame.gpu, last_gpu);
   last_gpu = frame.gpu;
-  think.Add(frame.end, frame.present - frame.begin);
+  think.Add(frame.end, frame.Think());
   view.frame_think = think.mean();
   view.least_think = think.least();
 }
@@ -325,10 +327,12 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   // Memory that is not elastic changes with the settings alone, which clear `published`.
   const bool elastic = vgpu.device->memory || vgpu.memory.elastic;
   if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
-      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || (elastic && MemoryOf(vgpu) != vgpu.memory)) {
+      verdict.sync != vgpu.sync || verdict.start != vgpu.start || Apart(view.cap, vgpu.published_cap) ||
+      (elastic && MemoryOf(vgpu) != vgpu.memory)) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
     vgpu.sync = verdict.sync;
+    vgpu.start = verdict.start;
     vgpu.published_cap = view.cap;
     vgpu.memory = MemoryOf(vgpu);
     vgpu.published = true;
@@ -336,6 +340,7 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
                                .mode = mode,
                                .frame_interval = verdict.frame_interval,
                                .sync = static_cast<proto::FrameSync>(verdict.sync),
+                               .start = static_cast<proto::FrameStart>(verdict.start),
                                .cap = view.cap,
                                .memory = vgpu.memory});
   }

@@ -80,7 +80,8 @@ bool NodeEngine::KeepsRates(const Device_& device) {
 std::optional<Duration> NodeEngine::WaitsForOthersMost(Instant now, const Vgpu_& vgpu) {
   constexpr double kNearlyAll = 0.95;
   const Share cap = vgpu.settings.cap;
-  if (cap < Share::Whole() && vgpu.marks.Rate(now, vgpu.View().used) >= kNearlyAll * cap.Fraction()) return std::nullopt;
+  if (cap < Share::Whole() && vgpu.marks.Rate(now, vgpu.View().used) >= kNearlyAll * cap.Fraction())
+    return std::nullopt;
   return vgpu.device->OthersUse(now, vgpu);
 }
 

@@ -81,6 +81,7 @@ struct NodeEngine::Vgpu_ {
   proto::GateMode mode = proto::GateMode::kOpen;
   Duration frame_interval{};
   core::FrameSync sync = core::FrameSync::kAuto;
+  core::FrameStart start = core::FrameStart::kEarly;
   bool ring_at_end = false;
   std::int64_t expected_allowance_ns = 0;
   Instant sampled_at{};
@@ -120,8 +121,8 @@ struct NodeEngine::Vgpu_ {
   Duration last_gpu{};  // of the last frame
   core::ThinkTime think;
   core::LoopCosts costs;
-  double need = 0;            // part of the device that its promise needs, as of the last check
-  bool unknown_need = false;  // a rate is promised whose cost is not known
+  double need = 0;                         // part of the device that its promise needs, as of the last check
+  bool unknown_need = false;               // a rate is promised whose cost is not known
   double rate_need = 0, rate_granted = 0;  // as core::RateClaim has them
   Share rate_cap = Share::Whole();         // that its promise implies
   bool rate_capped = false;                // `rate_cap` is in its view
@@ -165,18 +166,18 @@ struct NodeEngine::Device_ {
   std::string policy_name;
   core::PolicyParams params;
   std::unique_ptr<core::Policy> policy;
-  std::unique_ptr<core::Oversell> sales;  // never null
-  std::vector<core::OversellNote> said;   // scratch
-  core::FitWatch fit;                     // of promised rates
-  double promised = 0;                    // sum of the vGPUs' needs, as of the last check
-  std::size_t promised_unknown = 0;       // vGPUs whose need is not known
-  Instant promises_at{};                  // time of the next check; {}: promises have changed
+  std::unique_ptr<core::Oversell> sales;     // never null
+  std::vector<core::OversellNote> said;      // scratch
+  core::FitWatch fit;                        // of promised rates
+  double promised = 0;                       // sum of the vGPUs' needs, as of the last check
+  std::size_t promised_unknown = 0;          // vGPUs whose need is not known
+  Instant promises_at{};                     // time of the next check; {}: promises have changed
   std::vector<core::RateClaim> rate_claims;  // as of the last check
-  Instant rate_caps_at{};                 // time of the next check of the caps that promised rates imply
-  bool rates_capped = false;              // a view has such a cap
-  std::unique_ptr<Memory_> memory;        // null: not elastic
-  SetMemory memory_set;                   // the event that made it elastic
-  core::OthersMemory others;              // slots that are not available to vGPUs
+  Instant rate_caps_at{};                    // time of the next check of the caps that promised rates imply
+  bool rates_capped = false;                 // a view has such a cap
+  std::unique_ptr<Memory_> memory;           // null: not elastic
+  SetMemory memory_set;                      // the event that made it elastic
+  core::OthersMemory others;                 // slots that are not available to vGPUs
   core::UseReconciler reconciler;
   std::vector<core::VgpuView> views;
   std::vector<Vgpu_*> owners;  // of the views, in the same order

@@ -35,16 +35,18 @@ constexpr std::array kSubsets{
     Subset{"round-robin", "tick_ms", 0.3, 2},
 };
 
-constexpr std::string_view kCapRates = "cap_rates";
+constexpr std::string_view kCapRates = "cap_rates", kFrameStart = "frame_start";
 
 class Drawer {
  public:
-  explicit Drawer(std::uint64_t seed)  // "swarm", "memory", "sell", "blank", "rates": not the run's own stream
+  explicit Drawer(
+      std::uint64_t seed)  // "swarm", "memory", "sell", "blank", "rates", "starts": not the run's own stream
       : prng_(seed ^ 0x7377'6172'6D00ULL),
         memory_(seed ^ 0x6D65'6D6F'7279ULL),
         selling_(seed ^ 0x7365'6C6C'0000ULL),
         blanks_(seed ^ 0x626C'616E'6B00ULL),
-        rates_(seed ^ 0x7261'7465'7300ULL) {}
+        rates_(seed ^ 0x7261'7465'7300ULL),
+        starts_(seed ^ 0x7374'6172'7473ULL) {}
 
   Scenario Draw() {
     Scenario scenario;
@@ -63,7 +65,8 @@ class Drawer {
     DrawMemory(scenario, run);
     DrawSelling(scenario, run);
     DrawBlanks(scenario);
-    DrawRateCaps(run);
+    DrawLater(run, kCapRates, rates_);
+    DrawLater(run, kFrameStart, starts_);
     scenario.runs.push_back(std::move(run));
     return scenario;
   }
@@ -89,7 +92,7 @@ class Drawer {
     name = entry.name;
     params.clear();
     for (const core::PolicyParam& param : entry.params) {
-      if (param.name == kCapRates || Chance(0.5)) continue;  // DrawRateCaps
+      if (param.name == kCapRates || param.name == kFrameStart || Chance(0.5)) continue;  // DrawLater
       if (!param.choices.empty()) {
         params[std::string(param.name)] = static_cast<double>(prng_.Between(0, std::ssize(param.choices) - 1));
         continue;
@@ -276,13 +279,13 @@ class Drawer {
     std::swap(prng_, blanks_);
   }
 
-  /// Caps that promised rates imply, likewise from a stream of its own.
-  void DrawRateCaps(Run& run) {
-    if (rates_.Uniform() >= 0.4) return;
-    const auto draw = [this](std::string_view policy, core::PolicyParams& params) {
+  /// A switch of policies, 0 or 1, likewise from a stream of its own.
+  static void DrawLater(Run& run, std::string_view param, Prng& stream) {
+    if (stream.Uniform() >= 0.4) return;
+    const auto draw = [&](std::string_view policy, core::PolicyParams& params) {
       const auto entry = core::FindPolicy(policy);
-      if (entry && std::ranges::find((*entry)->params, kCapRates, &core::PolicyParam::name) != (*entry)->params.end())
-        params[std::string(kCapRates)] = rates_.Uniform() < 0.8 ? 1 : 0;
+      if (entry && std::ranges::find((*entry)->params, param, &core::PolicyParam::name) != (*entry)->params.end())
+        params[std::string(param)] = stream.Uniform() < 0.8 ? 1 : 0;
     };
     draw(run.policy, run.params);
     for (Change& change : run.changes)
@@ -343,6 +346,7 @@ class Drawer {
   Prng selling_;
   Prng blanks_;
   Prng rates_;
+  Prng starts_;
   bool light_ = false;  // programs for which the device suffices
 };
 

@@ -43,7 +43,8 @@ Got Compare(std::string got, double promised, const char* unit, bool kept, Glyph
   return {fmt::format("{}/{:g} {} {}", got, promised, unit, mark), kept ? Style::kGood : Style::kBad};
 }
 
-/// Whether a rate below the promised one comes from waiting for others, and not from the program, which asks less often.
+/// Whether a rate below the promised one comes from waiting for others, and not from the program, which asks less
+/// often.
 bool WaitsForOthers(const VgpuView& v, const VgpuHistory& history) {
   constexpr double kSome = 0.1;  // of its frames, or of its time
   return history.BrokenFraction() >= kSome || v.window.wait_share >= kSome;

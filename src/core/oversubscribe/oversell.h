@@ -217,7 +217,8 @@ class Oversell {
   [[nodiscard]] double PeakLoad() const;
   void BeginPart(Instant now);
   [[nodiscard]] std::string InSpan() const;
-  [[nodiscard]] static bool WaitedForOthers(Duration span, const VgpuView& view, Duration others, const Watched& member);
+  [[nodiscard]] static bool WaitedForOthers(Duration span, const VgpuView& view, Duration others,
+                                            const Watched& member);
   void Judge(Duration span, Duration others, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);
   void Mitigate(Instant now, std::vector<OversellNote>& notes);
   void Warn(Instant now, std::vector<OversellNote>& notes);

@@ -135,8 +135,8 @@ void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> view
   if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
 }
 
-/// Whether its frames were late because they waited for others, wherever (FramePromise::BrokenBy). Where no frame ended,
-/// one waits at the gate, or on the device while others use it.
+/// Whether its frames were late because they waited for others, wherever (FramePromise::BrokenBy). Where no frame
+/// ended, one waits at the gate, or on the device while others use it.
 bool Oversell::WaitedForOthers(Duration span, const VgpuView& view, Duration others, const Watched& member) {
   constexpr std::uint64_t kSome = 10;  // one frame in ten: fewer do not explain a rate that is too low
   const std::uint64_t frames = view.frames - member.frames;

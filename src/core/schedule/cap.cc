@@ -111,7 +111,8 @@ std::unique_ptr<Policy> MakeCap(const CapParams& params) {
 
 std::unique_ptr<Policy> MakeCapPaper(const CapPaperParams& params) {
   return std::make_unique<Cap>(ClockOf(params, /*forgives=*/true),
-                               MakeRoundRobin({.quantum = params.quantum, .grace = {}}), CapParams{.ahead = {}, .lend = {}});
+                               MakeRoundRobin({.quantum = params.quantum, .grace = {}}),
+                               CapParams{.ahead = {}, .lend = {}});
 }
 
 }  // namespace weir::core

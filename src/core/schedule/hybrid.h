@@ -25,6 +25,7 @@ struct HybridParams {
   Duration wait = seconds(5);
   HybridShares shares = HybridShares::kProportionalShare;
   FrameSync sync{};
+  FrameStart frame_start{};
   bool cap_rates = false;
   bool give_way = false;
 
@@ -40,6 +41,7 @@ struct HybridParams {
     each(ParamInfo{"cap_rates", "switch", 0, 1,
                    "1: beside other promises a promised rate implies a cap: 1.25 times what it needs"},
          &P::cap_rates);
+    each(ParamInfo{"frame_start", "choice", 0, 1, "as frame_start of sla-aware", kFrameStartNames}, &P::frame_start);
     each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);

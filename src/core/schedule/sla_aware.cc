@@ -12,6 +12,7 @@ class SlaAware final : public Policy {
  public:
   explicit SlaAware(const SlaAwareParams& params)
       : sync_(params.sync),
+        start_(params.frame_start),
         caps_rates_(params.cap_rates),
         giving_way_(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.give_way) {}
 
@@ -23,12 +24,14 @@ class SlaAware final : public Policy {
       verdicts[i] = {.admission = Admission::kOpen,
                      .allowance = {},
                      .frame_interval = giving_way_.IntervalOf(input.vgpus[i]),
-                     .sync = sync_};
+                     .sync = sync_,
+                     .start = start_};
     return giving_way_.any() ? input.now + GivingWay::kEvery : kNever;
   }
 
  private:
   const FrameSync sync_;
+  const FrameStart start_;
   const bool caps_rates_;
   GivingWay giving_way_;
 };

@@ -21,6 +21,7 @@ struct FrameDone {
   Instant present;               // call of present
   Instant end;                   // return of present
   Duration gpu{};                // GPU time in the device's unit
+  Duration start_delay{};        // of present - begin: delayed before the program began the frame
   Duration wait{};               // spent waiting at the gate
   Duration pace{};               // delay added to keep the pace
   Duration took{};               // duration of the driver's present
@@ -32,11 +33,12 @@ struct FrameDone {
   /// The part of the latency that the frame itself explains: the program's own time, and of the time that it spent
   /// submitted as much as its work takes on the device. A meter may know its GPU time some frames later.
   [[nodiscard]] Duration Own() const {
-    const Duration think = present - begin;
-    return think + std::clamp(gpu, Duration{0}, std::max(Latency() - think - Held(), Duration{0}));
+    return Think() + std::clamp(gpu, Duration{0}, std::max(Latency() - Think() - Held(), Duration{0}));
   }
-  /// At the gate, or delayed to keep a pace.
-  [[nodiscard]] Duration Held() const { return wait + pace; }
+  /// The program's own time before it asks.
+  [[nodiscard]] Duration Think() const { return present - begin - start_delay; }
+  /// At the gate, or to keep a pace: before the frame or before its present.
+  [[nodiscard]] Duration Held() const { return start_delay + wait + pace; }
   /// The rest: behind other work in the driver's queue, or in a present that waits for something.
   [[nodiscard]] Duration Queued() const { return std::max(Latency() - Own() - Held(), Duration{0}); }
 };
@@ -52,8 +54,9 @@ struct FramePromise {
     return fps > 0 ? FromSeconds(count / fps) + milliseconds(1) : Duration{0};
   }
   /// Whether a frame breaks the promise: it is late, and it would have been in time without its waits for others, or
-  /// these waits alone were longer than promised for the whole frame. `others`: upper bound of a wait in the driver, the
-  /// GPU time that others used meanwhile. A program that draws less often than promised by itself breaks no promise.
+  /// these waits alone were longer than promised for the whole frame. `others`: upper bound of a wait in the driver,
+  /// the GPU time that others used meanwhile. A program that draws less often than promised by itself breaks no
+  /// promise.
   [[nodiscard]] bool BrokenBy(const FrameDone& frame, Duration others) const {
     const Duration late_after = frame.count > 0 ? LateAfter(frame.count) : Duration{0};
     if (late_after <= Duration{0} || frame.Latency() <= late_after) return false;
@@ -70,8 +73,8 @@ struct FrameTotals {
   std::uint64_t tasks = 0;  // frames, and for batches the tasks that ended with them
   std::uint64_t late_frames = 0;
   std::uint64_t broken_frames = 0;  // of these: because they waited for others (FramePromise::BrokenBy)
-  std::uint64_t predicted = 0;     // frames whose present was predicted
-  std::uint64_t mispredicted = 0;  // of these: off by more than kPredictionFailed
+  std::uint64_t predicted = 0;      // frames whose present was predicted
+  std::uint64_t mispredicted = 0;   // of these: off by more than kPredictionFailed
   Duration gpu{};
   Duration wait{};
   Duration pace{};
@@ -89,8 +92,8 @@ struct FrameWindow {
 
 class FrameStats {
  public:
-  /// `others`: the GPU time that other vGPUs used while the frame may have waited for them. None: its vGPU uses all that
-  /// it may, so that it breaks no promise.
+  /// `others`: the GPU time that other vGPUs used while the frame may have waited for them. None: its vGPU uses all
+  /// that it may, so that it breaks no promise.
   void Add(const FrameDone& frame, const FramePromise& promise, std::optional<Duration> others = {});
   [[nodiscard]] const FrameTotals& totals() const { return totals_; }
   [[nodiscard]] FrameWindow Window(Instant now) const;
