@@ -67,10 +67,12 @@ Result<int> ListVgpus(const Session& session) {
   return 0;
 }
 
-/// "50 %", or with the sale: "50 % (sold as oversold, now 33 %)".
+/// "50 %", or with the sale: "50 % (sold as oversold, now 33 %)", or with the cap that its promise implies.
 std::string CapText(const VgpuView& v, bool sold) {
   const std::string cap = FormatPercent(v.settings.cap.Fraction());
-  return sold ? fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now)) : cap;
+  if (sold) return fmt::format("{} (sold as {}, now {})", cap, v.sale, FormatPercent(v.cap_now));
+  const bool implied = v.cap_now > 0 && v.cap_now < v.settings.cap.Fraction();
+  return implied ? fmt::format("{} (now {}, which its promise implies)", cap, FormatPercent(v.cap_now)) : cap;
 }
 
 /// "auto; launches: 2 in 7 parts (120M copied), 1 not cut".
@@ -101,7 +103,8 @@ void PrintVgpu(const VgpuView& v, bool sold) {
                                           FormatBytes(Bytes{m.stats.copied_out.count + m.stats.copied_in.count})));
   line("parts", PartsText(v));
   line("attach", v.attach);
-  line("frames", fmt::format("{}, late {}", v.totals.frames, v.totals.late_frames));
+  line("frames", fmt::format("{}, late {}, of these {} because they waited for others", v.totals.frames,
+                             v.totals.late_frames, v.totals.broken_frames));
   line("GPU time", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.gpu_ns))));
   line("waited", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.wait_ns))));
   line("now", fmt::format("{:.1f} {}, frame {:.2f} ms mean, {:.2f} ms p99, GPU {}, share {}, waiting {}", v.window.fps,

@@ -23,6 +23,8 @@ constexpr std::array kVgpuMetrics{
                [](const VgpuReport& v) { return static_cast<double>(v.status.totals.tasks); }},
     VgpuMetric{"weir_vgpu_late_frames_total", "counter", "Frames later than promised",
                [](const VgpuReport& v) { return static_cast<double>(v.status.totals.late_frames); }},
+    VgpuMetric{"weir_vgpu_broken_frames_total", "counter", "Frames later than promised because they waited for others",
+               [](const VgpuReport& v) { return static_cast<double>(v.status.totals.broken_frames); }},
     VgpuMetric{"weir_vgpu_gpu_seconds_total", "counter", "GPU time charged, in the device's unit",
                [](const VgpuReport& v) { return SecondsOf(v.status.gpu_total); }},
     VgpuMetric{"weir_vgpu_wait_seconds_total", "counter", "Time waited at the gate, summed over threads",

@@ -111,13 +111,21 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"environment", vgpu.environment}};
   out["processes"] = ordered_json::array();
   for (const gate::ProcessInfo& process : vgpu.processes) out["processes"].push_back(ToJson(process));
-  out["totals"] = {{"frames", status.totals.frames},           {"tasks", status.totals.tasks},
-                   {"late_frames", status.totals.late_frames}, {"gpu_ns", status.gpu_total.count()},
-                   {"wait_ns", status.totals.wait.count()},    {"pace_ns", status.totals.pace.count()},
-                   {"predicted", status.totals.predicted},     {"mispredicted", status.totals.mispredicted},
-                   {"records_lost", status.records_lost},      {"records_bad", status.records_bad},
-                   {"samples_bad", status.samples_bad},        {"fail_opens", vgpu.fail_opens},
-                   {"settled_ns", status.settled.count()},     {"settled_at_ns", NsOf(status.settled_at)}};
+  out["totals"] = {{"frames", status.totals.frames},
+                   {"tasks", status.totals.tasks},
+                   {"late_frames", status.totals.late_frames},
+                   {"broken_frames", status.totals.broken_frames},
+                   {"gpu_ns", status.gpu_total.count()},
+                   {"wait_ns", status.totals.wait.count()},
+                   {"pace_ns", status.totals.pace.count()},
+                   {"predicted", status.totals.predicted},
+                   {"mispredicted", status.totals.mispredicted},
+                   {"records_lost", status.records_lost},
+                   {"records_bad", status.records_bad},
+                   {"samples_bad", status.samples_bad},
+                   {"fail_opens", vgpu.fail_opens},
+                   {"settled_ns", status.settled.count()},
+                   {"settled_at_ns", NsOf(status.settled_at)}};
   out["memory"] = MemoryJson(status);
   out["use"] = {{"work_items", vgpu.use.work_items}, {"memory_bytes", vgpu.use.memory.count}};
   out["window"] = ToJson(status.window, status);

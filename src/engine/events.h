@@ -160,6 +160,7 @@ struct Publish {
   proto::GateMode mode = proto::GateMode::kOpen;
   Duration frame_interval{};
   proto::FrameSync sync = proto::FrameSync::kAuto;
+  proto::FrameStart start = proto::FrameStart::kEarly;
   Share cap;
   MemoryGrant memory;
 };

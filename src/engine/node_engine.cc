@@ -14,6 +14,8 @@ namespace {
 // The core is independent of the gate's layout; the values of both enums are equal.
 static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
               static_cast<std::uint32_t>(proto::FrameSync::kFinish));
+static_assert(static_cast<std::uint32_t>(core::FrameStart::kLate) ==
+              static_cast<std::uint32_t>(proto::FrameStart::kLate));
 
 /// Agents show caps to users, so changes below one hundredth are not published.
 bool Apart(Share a, Share b) { return (a > b ? a.ppm - b.ppm : b.ppm - a.ppm) >= Share::kWholePpm / 100; }
@@ -25,7 +27,7 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::ThinkTime& th
   view.blocks = frame.present_follows;
   view.recent_gpu = std::min(frame.gpu, last_gpu);
   last_gpu = frame.gpu;
-  think.Add(frame.end, frame.present - frame.begin);
+  think.Add(frame.end, frame.Think());
   view.frame_think = think.mean();
   view.least_think = think.least();
 }
@@ -112,13 +114,15 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
     vgpu->memory_asks_at = {};
     if (bounds->slots > 0) Say(*bounds, *vgpu->device, actions);
   }
+  if (PromisedInterval(event.settings) != vgpu->View().promised) vgpu->rate_need = vgpu->rate_granted = 0;
   vgpu->settings = event.settings;
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
   vgpu->View().promised = PromisedInterval(event.settings);
-  if (event.settings.cap >= Share::Whole()) vgpu->cap_bucket = {};  // use without a cap causes no debt
+  // Use without a cap causes no debt.
+  if (event.settings.cap >= Share::Whole() && !vgpu->rate_capped) vgpu->cap_bucket = {};
   vgpu->published = false;
-  vgpu->device->promises_at = {};
+  vgpu->device->promises_at = vgpu->device->rate_caps_at = {};
   Decide(now, *vgpu->device, actions);
   return Ok();
 }
@@ -153,6 +157,7 @@ Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
   device->policy = Make(*entry, params);
   device->policy_name = entry->name;
   device->params = std::move(params);
+  device->rate_caps_at = {};
   Decide(now, *device, actions);
   return Ok();
 }
@@ -165,6 +170,7 @@ Status NodeEngine::On(Instant now, const ProcessAttached& event, Actions& action
   vgpu->View().draws = vgpu->Draws();
   vgpu->View().last_active = now;
   vgpu->last_progress = now;
+  vgpu->device->rate_caps_at = {};
   Decide(now, *vgpu->device, actions);
   return Ok();
 }
@@ -230,12 +236,15 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   drawn_last_ = vgpu;
   if (vgpu == nullptr) return NoVgpu(event.vgpu);
   const core::FramePromise promise{.fps = vgpu->settings.promised_rate(), .latency = vgpu->settings.latency};
+  const std::optional<Duration> others = WaitsForOthersMost(now, *vgpu);
   for (const core::FrameDone& frame : event.frames) {
-    vgpu->frames.Add(frame, promise);
+    vgpu->frames.Add(frame, promise, others);
     vgpu->costs.Add(frame);
     Learn(frame, vgpu->last_gpu, vgpu->think, vgpu->View());
   }
   vgpu->View().rate = vgpu->frames.Rate(now);
+  vgpu->View().frames = vgpu->frames.totals().frames;
+  vgpu->View().broken_frames = vgpu->frames.totals().broken_frames;
   vgpu->View().loops_gpu = vgpu->costs.Now().each;
   vgpu->records_lost += event.lost;
   vgpu->records_bad += event.bad;
@@ -282,6 +291,7 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   device.Mark(now);
   if (device.sales->mode() != core::OversellMode::kOff) SeeSales(now, device, actions);
   if (now >= device.promises_at) SeePromises(now, device, actions);
+  CapRates(now, device, actions);
   const bool kept = device.policy->keeps_caps();
   for (std::size_t i = 0; i < device.views.size(); ++i) {
     core::VgpuView& view = device.views[i];
@@ -328,10 +338,12 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   // Memory that is not elastic changes with the settings alone, which clear `published`.
   const bool elastic = vgpu.device->memory || vgpu.memory.elastic;
   if (!vgpu.published || mode != vgpu.mode || verdict.frame_interval != vgpu.frame_interval ||
-      verdict.sync != vgpu.sync || Apart(view.cap, vgpu.published_cap) || (elastic && MemoryOf(vgpu) != vgpu.memory)) {
+      verdict.sync != vgpu.sync || verdict.start != vgpu.start || Apart(view.cap, vgpu.published_cap) ||
+      (elastic && MemoryOf(vgpu) != vgpu.memory)) {
     vgpu.mode = mode;
     vgpu.frame_interval = verdict.frame_interval;
     vgpu.sync = verdict.sync;
+    vgpu.start = verdict.start;
     vgpu.published_cap = view.cap;
     vgpu.memory = MemoryOf(vgpu);
     vgpu.published = true;
@@ -339,6 +351,7 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
                                .mode = mode,
                                .frame_interval = verdict.frame_interval,
                                .sync = static_cast<proto::FrameSync>(verdict.sync),
+                               .start = static_cast<proto::FrameStart>(verdict.start),
                                .cap = view.cap,
                                .memory = vgpu.memory});
   }

@@ -66,7 +66,9 @@ struct VgpuStatus {
   VgpuState state = VgpuState::kIdle;
   VgpuSettings settings;
   core::Sale sale = core::Sale::kGuaranteed;
-  Share cap_now = Share::Whole();  // at most the cap in its settings, which is its ceiling on an oversold device
+  /// At most the cap in its settings. Less on an oversold device, where that is its ceiling, and where a promised rate
+  /// implies a cap.
+  Share cap_now = Share::Whole();
   std::size_t processes = 0;
   core::FrameTotals totals;
   core::FrameWindow window;
@@ -201,10 +203,13 @@ class NodeEngine {
   Result<Device_*> DeviceNamed(std::string_view name) const;
   static bool KeepsRates(const Device_& device);
   static void SeePromises(Instant now, Device_& device, Actions& actions);
+  static void ComputeRateCaps(Instant now, Device_& device);
+  static void CapRates(Instant now, Device_& device, Actions& actions);
   static std::vector<std::string> GivingWay(const Device_& device);
   static double NeedOf(Instant now, const Vgpu_& vgpu);
   static PromiseStatus PromiseOf(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& settings);
   static Status CheckPromise(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& asked);
+  static std::optional<Duration> WaitsForOthersMost(Instant now, const Vgpu_& vgpu);
   static std::string Unkept(const Device_& device);
   static std::vector<std::string> WarningsOf(const Device_& device);
   VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;

@@ -75,6 +75,16 @@ bool NodeEngine::KeepsRates(const Device_& device) {
   return entry && core::KeepsRates(**entry, device.params);
 }
 
+/// Upper bound of the time that a frame of the vGPU waited in the driver for others. None: the vGPU uses all of its own
+/// cap, and waits for no others.
+std::optional<Duration> NodeEngine::WaitsForOthersMost(Instant now, const Vgpu_& vgpu) {
+  constexpr double kNearlyAll = 0.95;
+  const Share cap = vgpu.settings.cap;
+  if (cap < Share::Whole() && vgpu.marks.Rate(now, vgpu.View().used) >= kNearlyAll * cap.Fraction())
+    return std::nullopt;
+  return vgpu.device->OthersUse(now, vgpu);
+}
+
 /// That the policy of the device ignores rates, and how to change it.
 std::string NodeEngine::Unkept(const Device_& device) {
   const std::vector<std::string_view> keep = core::PoliciesThatKeepRates();

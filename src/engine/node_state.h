@@ -8,6 +8,7 @@
 #include "core/memory/others_memory.h"
 #include "core/memory/slot_turns.h"
 #include "core/oversubscribe/promised_load.h"
+#include "core/oversubscribe/rate_caps.h"
 #include "core/schedule/think_time.h"
 #include "engine/node_engine.h"
 
@@ -80,6 +81,7 @@ struct NodeEngine::Vgpu_ {
   proto::GateMode mode = proto::GateMode::kOpen;
   Duration frame_interval{};
   core::FrameSync sync = core::FrameSync::kAuto;
+  core::FrameStart start = core::FrameStart::kEarly;
   bool ring_at_end = false;
   std::int64_t expected_allowance_ns = 0;
   Instant sampled_at{};
@@ -119,8 +121,11 @@ struct NodeEngine::Vgpu_ {
   Duration last_gpu{};  // of the last frame
   core::ThinkTime think;
   core::LoopCosts costs;
-  double need = 0;            // part of the device that its promise needs, as of the last check
-  bool unknown_need = false;  // a rate is promised whose cost is not known
+  double need = 0;                         // part of the device that its promise needs, as of the last check
+  bool unknown_need = false;               // a rate is promised whose cost is not known
+  double rate_need = 0, rate_granted = 0;  // as core::RateClaim has them
+  Share rate_cap = Share::Whole();         // that its promise implies
+  bool rate_capped = false;                // `rate_cap` is in its view
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
   UseMarks marks;
@@ -161,15 +166,18 @@ struct NodeEngine::Device_ {
   std::string policy_name;
   core::PolicyParams params;
   std::unique_ptr<core::Policy> policy;
-  std::unique_ptr<core::Oversell> sales;  // never null
-  std::vector<core::OversellNote> said;   // scratch
-  core::FitWatch fit;                     // of promised rates
-  double promised = 0;                    // sum of the vGPUs' needs, as of the last check
-  std::size_t promised_unknown = 0;       // vGPUs whose need is not known
-  Instant promises_at{};                  // time of the next check; {}: promises have changed
-  std::unique_ptr<Memory_> memory;        // null: not elastic
-  SetMemory memory_set;                   // the event that made it elastic
-  core::OthersMemory others;              // slots that are not available to vGPUs
+  std::unique_ptr<core::Oversell> sales;     // never null
+  std::vector<core::OversellNote> said;      // scratch
+  core::FitWatch fit;                        // of promised rates
+  double promised = 0;                       // sum of the vGPUs' needs, as of the last check
+  std::size_t promised_unknown = 0;          // vGPUs whose need is not known
+  Instant promises_at{};                     // time of the next check; {}: promises have changed
+  std::vector<core::RateClaim> rate_claims;  // as of the last check
+  Instant rate_caps_at{};                    // time of the next check of the caps that promised rates imply
+  bool rates_capped = false;                 // a view has such a cap
+  std::unique_ptr<Memory_> memory;           // null: not elastic
+  SetMemory memory_set;                      // the event that made it elastic
+  core::OthersMemory others;                 // slots that are not available to vGPUs
   core::UseReconciler reconciler;
   std::vector<core::VgpuView> views;
   std::vector<Vgpu_*> owners;  // of the views, in the same order
@@ -177,6 +185,8 @@ struct NodeEngine::Device_ {
   std::vector<std::uint32_t> free_slots;
   Instant busy_until{};        // earliest expected end of the charged work
   Duration gone{};             // charged to vGPUs that were removed
+  UseMarks marks;              // of all vGPUs, those that were removed included
+  Duration marked_used{};      // at the last of these marks
   std::int64_t rated_at = -1;  // tenth of a second of the last marks, and of the views' rates, which FramesDone
                                // updates too; -1: a vGPU has none yet
 
@@ -188,6 +198,7 @@ struct NodeEngine::Device_ {
     owners.push_back(&vgpu);
     rated_at = -1;
     promises_at = {};
+    rate_caps_at = {};
     views.push_back({.id = vgpu.id,
                      .slot = slot,
                      .weight = vgpu.settings.weight,
@@ -198,6 +209,7 @@ struct NodeEngine::Device_ {
     const std::size_t hole = vgpu.index;
     gone += views[hole].used;
     promises_at = {};
+    rate_caps_at = {};
     free_slots.push_back(views[hole].slot);
     views[hole] = views.back();
     owners[hole] = owners.back();
@@ -217,11 +229,20 @@ struct NodeEngine::Device_ {
   void Mark(Instant now) {
     const std::int64_t tenth = NsOf(now) / Duration{milliseconds(100)}.count();
     if (tenth == rated_at) return;
+    Duration used = gone;
     for (std::size_t i = 0; i < owners.size(); ++i) {
       owners[i]->marks.Mark(now, views[i].used);
       views[i].rate = owners[i]->frames.Rate(now);
+      used += views[i].used;
     }
+    marks.Mark(now, used);
+    marked_used = used;
     rated_at = tenth;
+  }
+  /// GPU time that others than the vGPU used in the last second, as of the last marks.
+  [[nodiscard]] Duration OthersUse(Instant now, const Vgpu_& vgpu) const {
+    const double used = marks.Rate(now, marked_used) - vgpu.marks.Rate(now, vgpu.View().used);
+    return FromSeconds(std::clamp(used, 0.0, 1.0));
   }
 };
 

@@ -83,9 +83,11 @@ Pace Agent::PaceOf(const Ticket& ticket) noexcept {
   if (ticket.attachment == nullptr || ticket.attachment->dropped.load(std::memory_order_relaxed)) return {};
   const proto::VgpuRegion& region = ticket.attachment->vgpu();
   const std::uint32_t sync = region.frame_sync.load(std::memory_order_relaxed);
+  const std::uint32_t start = region.frame_start.load(std::memory_order_relaxed);
   return {.interval_ns = std::clamp<std::int64_t>(region.frame_interval_ns.load(std::memory_order_relaxed), 0,
                                                   kPaceIntervalMax.count()),
-          .sync = sync <= proto::kFrameSyncMax ? static_cast<proto::FrameSync>(sync) : proto::FrameSync::kAuto};
+          .sync = sync <= proto::kFrameSyncMax ? static_cast<proto::FrameSync>(sync) : proto::FrameSync::kAuto,
+          .start = start <= proto::kFrameStartMax ? static_cast<proto::FrameStart>(start) : proto::FrameStart::kEarly};
 }
 
 bool Agent::MustWait(const Ticket& ticket) noexcept {
@@ -175,6 +177,8 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
                    .interval_ns = frame.interval_ns,
                    .reserved_ns = reserved_ns,
                    .tasks = frame.tasks,
+                   .reserved0 = {},
+                   .start_delay_ns = frame.start_delay_ns,
                    .reserved = {}});
   Release(ticket.attachment);
 }

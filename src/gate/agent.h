@@ -51,6 +51,7 @@ struct Ticket {
 struct Pace {
   std::int64_t interval_ns = 0;
   proto::FrameSync sync = proto::FrameSync::kAuto;
+  proto::FrameStart start = proto::FrameStart::kEarly;
 };
 
 /// Times of one frame (CLOCK_MONOTONIC) and its GPU time.
@@ -63,9 +64,10 @@ struct Frame {
   std::int64_t gpu_ns = 0;      // in the device's unit
   std::int64_t sync_ns = 0;
   std::int64_t pace_ns = 0;
-  std::int64_t predicted_ns = 0;  // of end - submit; 0: no prediction
-  std::int64_t interval_ns = 0;   // frame interval in force; 0: none
-  std::uint32_t tasks = 0;        // proto::Record::tasks, with its flags
+  std::int64_t predicted_ns = 0;    // of end - submit; 0: no prediction
+  std::int64_t interval_ns = 0;     // frame interval in force; 0: none
+  std::int64_t start_delay_ns = 0;  // of present - begin: delayed before the program began the frame
+  std::uint32_t tasks = 0;          // proto::Record::tasks, with its flags
 };
 
 /// The device memory that the daemon grants, in slots of 64 MiB.

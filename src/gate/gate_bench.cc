@@ -90,6 +90,8 @@ void BM_DrainAFullRing(benchmark::State& state) {
                      .interval_ns = 0,
                      .reserved_ns = 0,
                      .tasks = 0,
+                     .reserved0 = {},
+                     .start_delay_ns = 0,
                      .reserved = {}});
       drained.frames.clear();
       state.ResumeTiming();

@@ -46,7 +46,7 @@ struct HostFrame {
   std::uint32_t surface = 0;
   std::int64_t begin_ns = 0, present_ns = 0, submit_ns = 0, end_ns = 0;
   std::int64_t gpu_ns = 0, sync_ns = 0, pace_ns = 0, wait_ns = 0;
-  std::int64_t predicted_ns = 0, interval_ns = 0;
+  std::int64_t predicted_ns = 0, interval_ns = 0, start_delay_ns = 0;
   std::uint32_t tasks = 1;
   bool present_follows = false;  // proto::kRecordPresentFollows
 };
@@ -136,6 +136,7 @@ struct Controls {
   proto::GateMode mode = proto::GateMode::kOpen;
   std::int64_t frame_interval_ns = 0;
   proto::FrameSync frame_sync = proto::FrameSync::kAuto;
+  proto::FrameStart frame_start = proto::FrameStart::kEarly;
   std::uint32_t cap_ppm = 1'000'000;
   std::uint32_t memory_limit_slots = 0;
   bool memory_elastic = false;

@@ -127,6 +127,8 @@ TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
                            .interval_ns = 3000,
                            .reserved_ns = 0,
                            .tasks = 0,
+                           .reserved0 = {},
+                           .start_delay_ns = 0,
                            .reserved = {}};
       if (prng.Next() % 2 == 0) {  // one byte is corrupted
         auto* bytes = reinterpret_cast<unsigned char*>(&record);
@@ -201,6 +203,8 @@ TEST_F(HostileTenant, AHeadThatJumpsCostsOneBadRecordAndIsFollowed) {
                              .interval_ns = 0,
                              .reserved_ns = 0,
                              .tasks = 0,
+                             .reserved0 = {},
+                             .start_delay_ns = 0,
                              .reserved = {}};
   client.Push(record);
   EXPECT_EQ(drain().frames.size(), 1u);

@@ -28,6 +28,7 @@ bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::in
   if (record.gpu_ns < 0 || record.gpu_ns > kDay) return false;
   if (record.predicted_ns < 0 || record.predicted_ns > kDay) return false;
   if (record.interval_ns < 0 || record.interval_ns > kDay) return false;
+  if (record.start_delay_ns < 0 || record.start_delay_ns > record.present_ns - record.begin_ns) return false;
   // Each part is checked before the sum, which then can't overflow.
   const std::int64_t held = record.submit_ns - record.present_ns;
   for (const std::int64_t part : {record.sync_ns, record.pace_ns, record.wait_ns})
@@ -142,6 +143,7 @@ void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
                            .wait_ns = record.wait_ns,
                            .predicted_ns = record.predicted_ns,
                            .interval_ns = record.interval_ns,
+                           .start_delay_ns = record.start_delay_ns,
                            .tasks = TasksOf(record),
                            .present_follows = (record.tasks & proto::kRecordPresentFollows) != 0});
   }

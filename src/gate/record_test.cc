@@ -78,6 +78,8 @@ TEST_F(Gate, ImpossibleRecordsAreCountedAsBad) {
                            .interval_ns = 20,
                            .reserved_ns = 0,
                            .tasks = 0,
+                           .reserved0 = {},
+                           .start_delay_ns = 0,
                            .reserved = {}};
   const auto drain = [&](const proto::Record& record) {
     client.Push(record);
@@ -120,6 +122,11 @@ TEST_F(Gate, ImpossibleRecordsAreCountedAsBad) {
   expect_bad("negative delay", [](auto& r) { r.pace_ns = -1; });
   expect_bad("parts that add up to more than it was held", [](auto& r) { r.pace_ns = r.submit_ns - r.present_ns; });
   expect_bad("a negative prediction", [](auto& r) { r.predicted_ns = -1; });
+  expect_bad("a negative delay of the start", [](auto& r) { r.start_delay_ns = -1; });
+  expect_bad("a start that is delayed beyond the present",
+             [](auto& r) { r.start_delay_ns = r.present_ns - r.begin_ns + 1; });
+  expect_bad("a delay of the start beyond belief",
+             [](auto& r) { r.start_delay_ns = std::numeric_limits<std::int64_t>::max(); });
   expect_bad("an interval beyond belief", [](auto& r) { r.interval_ns = kDay + 1; });
   proto::Record last = good;
   last.sequence = ++sequence;

@@ -115,6 +115,7 @@ void VgpuGate::Detach(ProcessId id) { processes_.erase(id); }
 void VgpuGate::Publish(const Controls& controls) {
   page().frame_interval_ns.store(controls.frame_interval_ns, std::memory_order_relaxed);
   page().frame_sync.store(static_cast<std::uint32_t>(controls.frame_sync), std::memory_order_relaxed);
+  page().frame_start.store(static_cast<std::uint32_t>(controls.frame_start), std::memory_order_relaxed);
   page().cap_ppm.store(controls.cap_ppm, std::memory_order_relaxed);
   if (memory_order_ == 0 || !controls.SameMemory(published_)) {
     page().memory_order.store(++memory_order_, std::memory_order_release);  // odd: readers retry

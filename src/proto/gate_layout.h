@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 /// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
 /// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the
-/// end; 1.8: programs that present nothing
+/// end; 1.8: programs that present nothing, late frame starts
 inline constexpr std::uint16_t kGateVersionMinor = 8;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
@@ -68,6 +68,13 @@ enum class FrameSync : std::uint32_t {
 };
 inline constexpr std::uint32_t kFrameSyncMax = 4;
 
+/// (1.8) Where a paced program waits.
+enum class FrameStart : std::uint32_t {
+  kEarly = 0,  // before its present
+  kLate = 1,   // after the present before, so that the frame shows later input; the rest before its present
+};
+inline constexpr std::uint32_t kFrameStartMax = 1;
+
 using AtomicU32 = std::atomic<std::uint32_t>;
 using AtomicU64 = std::atomic<std::uint64_t>;
 using AtomicI64 = std::atomic<std::int64_t>;
@@ -94,7 +101,7 @@ struct VgpuRegion {
                                 // moment
   AtomicU32 memory_max_slots;   // upper bound of the limit: the most that one command can use; 0: no bound
   AtomicU32 memory_order;       // increases by two when one of these fields or the limit changes; odd during a write
-  std::uint8_t reserved0[4];
+  AtomicU32 frame_start;        // FrameStart (1.8)
 
   // -- offset 128: waking. Writer: daemon. A shared (not private) futex word; incremented before every wake.
   AtomicU32 wake_word;
@@ -120,6 +127,7 @@ static_assert(offsetof(VgpuRegion, memory_elastic) == 108);
 static_assert(offsetof(VgpuRegion, memory_here_slots) == 112);
 static_assert(offsetof(VgpuRegion, memory_max_slots) == 116);
 static_assert(offsetof(VgpuRegion, memory_order) == 120);
+static_assert(offsetof(VgpuRegion, frame_start) == 124);
 static_assert(offsetof(VgpuRegion, wake_word) == 128);
 static_assert(offsetof(VgpuRegion, allowance_ns) == 192);
 static_assert(offsetof(VgpuRegion, fail_opens) == 200);
@@ -147,8 +155,9 @@ enum class RecordKind : std::uint32_t { kFrame = 1, kLaunch = 2, kAllocation = 3
 /// One completed frame or task. Writer: agent. Times are CLOCK_MONOTONIC.
 ///
 ///   begin            present              submit        end
-///     │ the program     │ sync, pace, wait    │ the driver  │
+///     │ delay, program  │ sync, pace, wait    │ the driver  │
 ///     └─────────────────┴─────────────────────┴─────────────┘   latency = end - begin (VGRIS, section 3.2)
+///                                                               input to present = latency - start delay
 struct Record {
   std::uint64_t sequence;     // from 1, per process
   std::uint32_t kind;         // RecordKind
@@ -165,7 +174,9 @@ struct Record {
   std::int64_t interval_ns;   // the pace in force; 0: none
   std::int64_t reserved_ns;   // GPU time that was reserved for the frame on entry
   std::uint32_t tasks;        // flags; for a batch (1.3, 1.8): also the number of tasks that ended with it
-  std::uint8_t reserved[20];
+  std::uint8_t reserved0[4];
+  std::int64_t start_delay_ns;  // of present - begin (1.8): delayed before the program began the frame
+  std::uint8_t reserved[8];
 };
 /// In Record::tasks: tasks were counted. Without it, a record is one frame or one task.
 inline constexpr std::uint32_t kRecordCountsTasks = 1U << 31;
@@ -190,7 +201,8 @@ static_assert(offsetof(Record, predicted_ns) == 80);
 static_assert(offsetof(Record, interval_ns) == 88);
 static_assert(offsetof(Record, reserved_ns) == 96);
 static_assert(offsetof(Record, tasks) == 104);
-static_assert(offsetof(Record, reserved) == 108);
+static_assert(offsetof(Record, start_delay_ns) == 112);
+static_assert(offsetof(Record, reserved) == 120);
 
 /// A second of frames at 1,000 per second. If the ring is full, new records are dropped and counted.
 inline constexpr std::uint32_t kRingRecords = 1024;

@@ -59,6 +59,15 @@ TEST(GateLayout, VgpuRegionOf11HasItsGoldenBytes) {
   testing::ExpectGolden("gate_v1_1_vgpu.hex", BytesOf(region.get(), sizeof *region));
 }
 
+TEST(GateLayout, VgpuRegionOf18HasItsGoldenBytes) {
+  auto region = NewRegion<VgpuRegion>(kVgpuRegionMagic, kVgpuRegionBytes);
+  region->header.version_minor = 8;
+  region->frame_interval_ns = 16'666'667;
+  region->memory_order = 0x31323334;
+  region->frame_start = static_cast<std::uint32_t>(FrameStart::kLate);
+  testing::ExpectGolden("gate_v1_8_vgpu.hex", BytesOf(region.get(), sizeof *region));
+}
+
 TEST(GateLayout, MemoryWordsOf11HaveTheirGoldenBytes) {
   auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
   region->header.version_minor = 1;
@@ -152,6 +161,8 @@ Record KnownRecord() {
           .interval_ns = 0x6A6B6C6D6E6F6061,
           .reserved_ns = 0x6162636465666768,
           .tasks = 0,
+          .reserved0 = {},
+          .start_delay_ns = 0,
           .reserved = {}};
 }
 
@@ -164,6 +175,12 @@ TEST(GateLayout, RecordOfABatchHasItsGoldenBytes) {
   Record record = KnownRecord();
   record.tasks = kRecordCountsTasks | 0x0A0B;
   testing::ExpectGolden("gate_v1_3_record.hex", BytesOf(&record, sizeof record));
+}
+
+TEST(GateLayout, RecordOfALateFrameStartHasItsGoldenBytes) {
+  Record record = KnownRecord();
+  record.start_delay_ns = 0x7172737475767778;
+  testing::ExpectGolden("gate_v1_8_record.hex", BytesOf(&record, sizeof record));
 }
 
 TEST(GateLayout, RecordsLieOneAfterTheOtherBehindTheHead) {
@@ -200,6 +217,8 @@ std::map<std::string, std::uint64_t> Enumerators() {
       {"FrameSync flush", static_cast<std::uint64_t>(FrameSync::kFlush)},
       {"FrameSync fence", static_cast<std::uint64_t>(FrameSync::kFence)},
       {"FrameSync finish", static_cast<std::uint64_t>(FrameSync::kFinish)},
+      {"FrameStart early", static_cast<std::uint64_t>(FrameStart::kEarly)},
+      {"FrameStart late", static_cast<std::uint64_t>(FrameStart::kLate)},
       {"MeterKind none", static_cast<std::uint64_t>(MeterKind::kNone)},
       {"MeterKind worker-cpu-time", static_cast<std::uint64_t>(MeterKind::kWorkerCpuTime)},
       {"MeterKind timer-query", static_cast<std::uint64_t>(MeterKind::kTimerQuery)},
@@ -252,6 +271,7 @@ TEST(GateLayout, EnumeratorsAreNamedAsTheyWerePublished) {
 TEST(GateLayout, TheLargestEnumeratorIsTheLastOne) {
   EXPECT_EQ(kGateModeMax, static_cast<std::uint32_t>(GateMode::kPaused));
   EXPECT_EQ(kFrameSyncMax, static_cast<std::uint32_t>(FrameSync::kFinish));
+  EXPECT_EQ(kFrameStartMax, static_cast<std::uint32_t>(FrameStart::kLate));
   EXPECT_EQ(kMeterKindMax, static_cast<std::uint32_t>(MeterKind::kPresentCpuTime));
   EXPECT_EQ(kApiMax, static_cast<std::uint16_t>(Api::kModule));
   EXPECT_EQ(kCommandKindMax, static_cast<std::uint16_t>(CommandKind::kDetach));

@@ -40,6 +40,8 @@ enum class EventKind : std::uint8_t {
   // Of cluster_simulation.h
   kLaunch,      // an application is ready for its kernel
   kKernelDone,  // the next kernel of a device is done
+  // Of simulation.h
+  kStart,  // the delay before a loop's frame is over
 };
 
 /// `stamp` says whether the event is still meant: what it is about counts up when it thinks better of it.

@@ -222,6 +222,8 @@ constexpr std::array kMetrics{
     Metric{"max_ms", "ms", "longest frame latency", true, [](const Window& w) { return PercentileMs(w, 1.0); }},
     Metric{"present_ms", "ms", "mean time of the driver's present", true,
            [](const Window& w) { return MeanOf(w, [](const FrameRecord& f) { return Ms(f.took_ns); }); }},
+    Metric{"input_ms", "ms", "mean time from input to present: from a frame's start to the return of its present", true,
+           [](const Window& w) { return MeanOf(w, [](const FrameRecord& f) { return Ms(f.input_ns); }); }},
     Metric{"pace_ms", "ms", "mean delay of a frame", true,
            [](const Window& w) { return MeanOf(w, [](const FrameRecord& f) { return Ms(f.pace_ns); }); }},
     Metric{"wait_ms", "ms", "mean wait of a frame at its gate", true,

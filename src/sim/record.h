@@ -24,6 +24,7 @@ struct FrameRecord {
   std::int64_t took_ns = 0;       // the present, from the driver's call to its return
   std::int64_t predicted_ns = 0;  // what it was predicted to take; 0: no prediction
   bool paced = false;
+  std::int64_t input_ns = 0;  // from when the program began the frame, after the delay of a late frame start
 };
 
 /// Slots of device memory that a tenant holds from a moment on.

@@ -210,6 +210,7 @@ void Simulation::Carry(std::uint32_t index) {
     gate.mode = publish.mode;
     gate.interval = publish.frame_interval;
     gate.sync = publish.sync;
+    gate.start = publish.start;
     // An order holds also while the daemon is dead.
     if (Elastic()) {
       TakeOrder(gate_of(publish.vgpu), publish.memory);
@@ -221,6 +222,7 @@ void Simulation::Carry(std::uint32_t index) {
     mix(publish.vgpu.value * 64 + static_cast<std::uint64_t>(publish.sync) * 8 +
         static_cast<std::uint64_t>(publish.mode));
     mix(static_cast<std::uint64_t>(publish.frame_interval.count()));
+    if (publish.start != proto::FrameStart::kEarly) mix(static_cast<std::uint64_t>(publish.start));
     mix(publish.memory.limit);
     if (Elastic()) mix(publish.memory.here);
     mix(std::bit_cast<std::uint64_t>(publish.cap.Fraction()));
@@ -256,8 +258,13 @@ void Simulation::WakeGate(std::uint32_t index) {
   for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
     const std::uint32_t l = gate.first_loop + i;
     Loop& loop = loops_[l];
-    if (loop.state != State::kPaced || gate.interval == loop.interval) continue;
+    const bool delayed = loop.state == State::kPaced || loop.state == State::kDelayed;
+    if (!delayed || gate.interval == loop.interval) continue;
     ++loop.stamp;
+    if (loop.state == State::kDelayed) {
+      BeginFrame(l);
+      continue;
+    }
     loop.resumed = now_;
     KeepPace(l);
   }

@@ -115,6 +115,7 @@ void Simulation::Settle(std::uint32_t index) {
   done.present = loop.called;
   done.end = now_;
   done.gpu = gpu;
+  done.start_delay = std::clamp(loop.started - loop.begin, Duration{0}, done.present - begin);
   done.wait = loop.waited;
   done.pace = loop.paced;
   done.took = now_ - loop.submitted;
@@ -131,6 +132,7 @@ void Simulation::EndFrame(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);
   loop.pacer.Presented(loop.interval, loop.submitted, now_);
+  loop.pacer.Took(now_ - loop.started - loop.paced);
   if (loop.settled)
     loop.watch.PresentedFinished(now_ - loop.presented);
   else
@@ -155,9 +157,10 @@ void Simulation::EndFrame(std::uint32_t index) {
                                   .wait_ns = (compute ? loop.task_waited : loop.waited).count(),
                                   .took_ns = (now_ - loop.submitted).count(),
                                   .predicted_ns = loop.foretold.count(),
-                                  .paced = loop.interval > Duration{0}});
+                                  .paced = loop.interval > Duration{0},
+                                  .input_ns = (now_ - (compute ? loop.task_began : loop.started)).count()});
   loop.begin = now_;
-  BeginFrame(index);
+  DelayStart(index);
 }
 
 }  // namespace weir::sim

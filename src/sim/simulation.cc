@@ -141,6 +141,9 @@ void Simulation::RunUntil(Duration at) {
     case EventKind::kPresent:
       if (stamp == loops_[i].stamp) CallPresent(i);
       return;
+    case EventKind::kStart:
+      if (stamp == loops_[i].stamp) Start(i);
+      return;
     case EventKind::kPaceOver:
       if (stamp == loops_[i].stamp) KeepPace(i);
       return;
@@ -276,8 +279,28 @@ void Simulation::StopLoop(std::uint32_t index) {
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process});
 }
 
+/// The next frame begins, at once or, with a late frame start, shortly before it has to.
+void Simulation::DelayStart(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  const Gate& gate = GateOf(loop);
+  const bool late = gate.start == proto::FrameStart::kLate && loop.process && !gate.tenant->compute;
+  const Instant start = late ? loop.pacer.StartAt(gate.interval) : Instant{};
+  if (start <= now_) return BeginFrame(index);
+  SetState(loop, State::kDelayed);
+  loop.interval = gate.interval;
+  loop.resumed = start;
+  Push(gate.node, start, EventKind::kStart, index, ++loop.stamp);
+}
+
+void Simulation::Start(std::uint32_t index) {
+  Loop& loop = loops_[index];
+  if (now_ >= loop.resumed) loop.pacer.StartDelayed(loop.resumed, now_);
+  BeginFrame(index);
+}
+
 void Simulation::BeginFrame(std::uint32_t index) {
   Loop& loop = loops_[index];
+  loop.started = now_;
   const Tenant& tenant = *GateOf(loop).tenant;
   Duration cpu = DrawFrame(loop);
   if (const double steal = StealNow(NodeOf(loop), GateOf(loop).node); steal > 0) {
@@ -351,6 +374,8 @@ void Simulation::Synchronise(std::uint32_t index) {
   Loop& loop = loops_[index];
   if (loop.to_queue > Duration{0}) return;  // the queue is full
   const proto::FrameSync sync = GateOf(loop).sync;
+  // With a late frame start the frame's own work is waited for.
+  if (sync == proto::FrameSync::kAuto && GateOf(loop).start == proto::FrameStart::kLate && loop.under_way > 0) return;
   if (GateOf(loop).tenant->frames_ahead > 0) {
     if (sync != proto::FrameSync::kFlush && loop.under_way > (sync == proto::FrameSync::kFinish ? 0 : 1)) return;
     loop.synchronised = now_;

@@ -58,6 +58,7 @@ class Simulation {
  private:
   enum class State : std::uint8_t {
     kAbsent,
+    kDelayed,  // before its frame: a late frame start
     kDrawing,
     kFetching,  // waits for its memory
     kSynchronising,
@@ -80,6 +81,7 @@ class Simulation {
     std::uint32_t queue = 0;  // its client and queue on the device, counted from 0 on each node
     Prng prng{0};
     core::FramePacer pacer;
+    Instant started;  // its frame: `begin`, or the end of the delay of a late frame start
     Instant begin, called, submitted, synchronised, resumed;
     Instant starved_from;  // it has waited since then, as far as was said
     Instant scene_began;
@@ -117,6 +119,7 @@ class Simulation {
     std::uint32_t node = 0;
     proto::GateMode mode = proto::GateMode::kOpen;
     proto::FrameSync sync = proto::FrameSync::kAuto;
+    proto::FrameStart start = proto::FrameStart::kEarly;
     Duration interval{};
     bool ring_at_end = false;
     const Tenant* tenant = nullptr;
@@ -191,6 +194,8 @@ class Simulation {
   void Depart(std::uint32_t gate);
   void StartLoop(std::uint32_t loop);
   void StopLoop(std::uint32_t loop);
+  void DelayStart(std::uint32_t loop);
+  void Start(std::uint32_t loop);
   void BeginFrame(std::uint32_t loop);
   const Scene& SceneOf(Loop& loop);
   Duration DrawFrame(Loop& loop);

@@ -35,13 +35,18 @@ constexpr std::array kSubsets{
     Subset{"round-robin", "tick_ms", 0.3, 2},
 };
 
+constexpr std::string_view kCapRates = "cap_rates", kFrameStart = "frame_start";
+
 class Drawer {
  public:
-  explicit Drawer(std::uint64_t seed)  // "swarm", "memory", "sell", "blank": not the run's own stream
+  explicit Drawer(
+      std::uint64_t seed)  // "swarm", "memory", "sell", "blank", "rates", "starts": not the run's own stream
       : prng_(seed ^ 0x7377'6172'6D00ULL),
         memory_(seed ^ 0x6D65'6D6F'7279ULL),
         selling_(seed ^ 0x7365'6C6C'0000ULL),
-        blanks_(seed ^ 0x626C'616E'6B00ULL) {}
+        blanks_(seed ^ 0x626C'616E'6B00ULL),
+        rates_(seed ^ 0x7261'7465'7300ULL),
+        starts_(seed ^ 0x7374'6172'7473ULL) {}
 
   Scenario Draw() {
     Scenario scenario;
@@ -60,6 +65,8 @@ class Drawer {
     DrawMemory(scenario, run);
     DrawSelling(scenario, run);
     DrawBlanks(scenario);
+    DrawLater(run, kCapRates, rates_);
+    DrawLater(run, kFrameStart, starts_);
     scenario.runs.push_back(std::move(run));
     return scenario;
   }
@@ -85,7 +92,7 @@ class Drawer {
     name = entry.name;
     params.clear();
     for (const core::PolicyParam& param : entry.params) {
-      if (Chance(0.5)) continue;
+      if (param.name == kCapRates || param.name == kFrameStart || Chance(0.5)) continue;  // DrawLater
       if (!param.choices.empty()) {
         params[std::string(param.name)] = static_cast<double>(prng_.Between(0, std::ssize(param.choices) - 1));
         continue;
@@ -272,6 +279,19 @@ class Drawer {
     std::swap(prng_, blanks_);
   }
 
+  /// A switch of policies, 0 or 1, likewise from a stream of its own.
+  static void DrawLater(Run& run, std::string_view param, Prng& stream) {
+    if (stream.Uniform() >= 0.4) return;
+    const auto draw = [&](std::string_view policy, core::PolicyParams& params) {
+      const auto entry = core::FindPolicy(policy);
+      if (entry && std::ranges::find((*entry)->params, param, &core::PolicyParam::name) != (*entry)->params.end())
+        params[std::string(param)] = stream.Uniform() < 0.8 ? 1 : 0;
+    };
+    draw(run.policy, run.params);
+    for (Change& change : run.changes)
+      if (change.of_policy()) draw(change.policy, change.params);
+  }
+
   void DrawWay(core::OversellMode& mode, core::PolicyParams& params) {
     using enum core::OversellMode;
     constexpr std::array kWays{kOff, kStrict, kStatic, kAdaptive, kAdaptive, kAdaptive};
@@ -325,6 +345,8 @@ class Drawer {
   Prng memory_;
   Prng selling_;
   Prng blanks_;
+  Prng rates_;
+  Prng starts_;
   bool light_ = false;  // programs for which the device suffices
 };
 

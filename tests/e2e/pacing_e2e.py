@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real programs of every kind keep to their frames per second and to their cap, on an emulated GPU, whose speed does
 not depend on the host's load."""
+import json
 import os
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -45,6 +47,32 @@ class Pacing(Programs):
         program.terminate()
         self.assertEqual(program.wait(e2e.PATIENCE), -signal.SIGTERM)
         self.wait_gone()
+
+    def test_a_late_frame_start_halves_the_time_from_input_to_present(self):
+        program = self.start_one(["glxgears"])
+        before = self.node.get("/v1/devices")["devices"][0]["policy"]
+        self.addCleanup(self.node.policy, before)
+        self.assertEqual(self.node.call("PATCH", f"/v1/vgpus/{self.vgpu}", {"fps": 30})[0], 200)
+        input_ms = {}
+        for start, choice in (("early", 0), ("late", 1)):
+            self.node.policy("sla-aware", frame_start=choice)
+            time.sleep(2)  # it is known again what frames take
+            input_ms[start] = emulated.settle(self.recorded, 0, self.check_rate_at_30)["input_to_present_ms"]["p50"]
+            print(f"{start}: input to present {input_ms[start]:.2f} ms (emulated)")
+        self.assertLessEqual(input_ms["late"], input_ms["early"] / 2)
+        self.tenants.stop(program)
+
+    def recorded(self):
+        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "--json", "record", self.vgpu, "--seconds", "10"],
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def check_rate_at_30(self, figures):
+        late = figures["late_frames"] / figures["frames"]
+        print(f"{figures['fps_mean']:.3f} frames/s, {100 * late:.2f} % late")
+        self.assertAlmostEqual(figures["fps_mean"], 30, delta=0.15)
+        self.assertLess(late, 0.01)
 
     def test_a_game_on_sdl2(self):
         if not os.path.exists(GAME):

@@ -98,6 +98,18 @@ class Promises(emulated.WithEmulatedNode):
         self.weir(*command)
         self.weir("vgpu", "set", "game", "--fps", "400")
 
+    def test_a_promise_implies_a_cap_beside_another_one(self):
+        self.node.policy("sla-aware", cap_rates=1)
+        self.draw("game", fps=50)
+        self.assertEqual(self.node.vgpu("game")["cap_now"], 1, "no other promise runs")
+        self.draw("other", fps=25)
+        e2e.wait_for(lambda: 0.2 <= self.node.vgpu("game")["cap_now"] <= 0.45, "50 frames of 4 ms need 20 %, and a quarter more")
+        self.assertLess(self.node.vgpu("other")["cap_now"], 0.3)
+        self.assertRegex(self.weir("vgpu", "show", "game").stdout, r"cap +100 % \(now \d\d(\.\d)? %, which its promise implies\)")
+        e2e.wait_for(lambda: self.node.vgpu("game")["window"]["fps"] > 48, "its promise is kept")
+        self.node.policy("sla-aware")
+        e2e.wait_for(lambda: self.node.vgpu("game")["cap_now"] == 1, "without the parameter there is no cap")
+
 
 if __name__ == "__main__":
     e2e.main()

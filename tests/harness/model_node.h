@@ -49,6 +49,11 @@ class ModelNode {
     Carry();
     return id;
   }
+  /// From its next frame on.
+  void SetLoop(ProcessId id, const ModelLoop& loop) {
+    for (Process& p : processes_)
+      if (p.id == id) p.loop = loop;
+  }
   void EndProcess(ProcessId id) {
     for (auto p = processes_.begin(); p != processes_.end(); ++p) {
       if (p->id != id) continue;

@@ -33,6 +33,7 @@ constexpr std::array kRowColumns{
     RowColumn{"wait_ns", &FrameRow::wait_ns},
     RowColumn{"predicted_ns", &FrameRow::predicted_ns},
     RowColumn{"interval_ns", &FrameRow::interval_ns},
+    RowColumn{"start_delay_ns", &FrameRow::start_delay_ns},
 };
 using Positions = std::array<std::optional<std::size_t>, kRowColumns.size()>;
 
@@ -65,7 +66,8 @@ Result<FrameRow> RowFromJson(const json& fields, const Positions& positions) {
   }
   if (!positions[4]) row.submit_ns = row.present_ns;
   const bool in_order = 0 <= row.begin_ns && row.begin_ns <= row.present_ns && row.present_ns <= row.submit_ns &&
-                        row.submit_ns <= row.end_ns;
+                        row.submit_ns <= row.end_ns && 0 <= row.start_delay_ns &&
+                        row.start_delay_ns <= row.present_ns - row.begin_ns;
   if (!in_order) return Unreadable("the times of a row are not in order");
   return row;
 }

@@ -20,8 +20,9 @@ struct FrameRow {
   std::int64_t end_ns = 0;      // the driver's present returned
   std::int64_t gpu_ns = 0;      // in the device's unit
   std::int64_t sync_ns = 0, pace_ns = 0, wait_ns = 0;
-  std::int64_t predicted_ns = 0;  // of end - submit; 0: no prediction
-  std::int64_t interval_ns = 0;   // frame interval in force; 0: none
+  std::int64_t predicted_ns = 0;    // of end - submit; 0: no prediction
+  std::int64_t interval_ns = 0;     // frame interval in force; 0: none
+  std::int64_t start_delay_ns = 0;  // of present - begin: delayed before the program began the frame
 };
 
 /// A reply of GET /v1/vgpus/{name}/frames.

@@ -19,15 +19,19 @@ void ForgetOthers(Map& map, const Views& views) {
   });
 }
 
-}  // namespace
-
-double VgpuHistory::LateFraction() const {
+/// Of the frames since the oldest sample, or, with one sample, of all frames.
+double FractionOf(const std::vector<std::int64_t>& some, const std::vector<std::int64_t>& frames) {
   if (frames.empty()) return 0;
   const bool one = frames.size() == 1;
   const std::int64_t shown = frames.back() - (one ? 0 : frames.front());
-  const std::int64_t behind = late.back() - (one ? 0 : late.front());
-  return shown > 0 ? std::clamp(static_cast<double>(behind) / static_cast<double>(shown), 0.0, 1.0) : 0;
+  const std::int64_t these = some.back() - (one ? 0 : some.front());
+  return shown > 0 ? std::clamp(static_cast<double>(these) / static_cast<double>(shown), 0.0, 1.0) : 0;
 }
+
+}  // namespace
+
+double VgpuHistory::LateFraction() const { return FractionOf(late, frames); }
+double VgpuHistory::BrokenFraction() const { return FractionOf(broken, frames); }
 
 void TopHistory::Add(const Snapshot& snapshot) {
   ForgetOthers(vgpus_, snapshot.vgpus);
@@ -40,6 +44,7 @@ void TopHistory::Add(const Snapshot& snapshot) {
     Push(history.gpu_use, v.window.gpu_use);
     Push(history.frames, v.totals.frames);
     Push(history.late, v.totals.late_frames);
+    Push(history.broken, v.totals.broken_frames);
   }
   for (const DeviceView& d : snapshot.devices) Push(devices_[d.name], d.gpu_use);
 }

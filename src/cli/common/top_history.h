@@ -14,11 +14,13 @@ namespace weir::cli {
 inline constexpr std::size_t kHistorySamples = 60;
 
 struct VgpuHistory {
-  std::vector<double> fps, gpu_use;        // oldest first
-  std::vector<std::int64_t> frames, late;  // totals
+  std::vector<double> fps, gpu_use;                // oldest first
+  std::vector<std::int64_t> frames, late, broken;  // totals
   /// Late frames as a fraction of the frames since the oldest sample; with fewer than two samples, of all frames; 0
   /// without frames.
   [[nodiscard]] double LateFraction() const;
+  /// The same of frames that were late because they waited for others.
+  [[nodiscard]] double BrokenFraction() const;
 };
 
 class TopHistory {

@@ -43,7 +43,14 @@ Got Compare(std::string got, double promised, const char* unit, bool kept, Glyph
   return {fmt::format("{}/{:g} {} {}", got, promised, unit, mark), kept ? Style::kGood : Style::kBad};
 }
 
-Got RateOf(const VgpuView& v, Glyphs glyphs) {
+/// Whether a rate below the promised one comes from waiting for others, and not from the program, which asks less
+/// often.
+bool WaitsForOthers(const VgpuView& v, const VgpuHistory& history) {
+  constexpr double kSome = 0.1;  // of its frames, or of its time
+  return history.BrokenFraction() >= kSome || v.window.wait_share >= kSome;
+}
+
+Got RateOf(const VgpuView& v, const VgpuHistory& history, Glyphs glyphs) {
   // Less than what was promised by more than what an average over a second wavers by.
   constexpr double kWaver = 0.97;
   const std::string got = fmt::format("{:.1f}", v.window.fps);
@@ -51,7 +58,9 @@ Got RateOf(const VgpuView& v, Glyphs glyphs) {
   const double promised = PromisedRate(v);
   if (promised <= 0) return {fmt::format("{} {}", got, unit)};
   if (v.window.fps <= 0) return {fmt::format("{}/{:g} {}", got, promised, unit), Style::kFaint};  // it shows nothing
-  return Compare(got, promised, unit, v.window.fps >= kWaver * promised, glyphs);
+  const bool kept = v.window.fps >= kWaver * promised;
+  if (!kept && !WaitsForOthers(v, history)) return {fmt::format("{}/{:g} {}", got, promised, unit)};
+  return Compare(got, promised, unit, kept, glyphs);
 }
 
 Got SlowestOf(const VgpuView& v, Glyphs glyphs) {
@@ -102,7 +111,7 @@ const std::array<TopColumn, 13>& Columns() {
        [](const Row& r) {
          return Cell{r.v.state, StyleOfState(r.v.state)};
        }},
-      {{"GOT/PROMISED", kAlignRight}, 0, [](const Row& r) { return CellOf(RateOf(r.v, r.glyphs)); }},
+      {{"GOT/PROMISED", kAlignRight}, 0, [](const Row& r) { return CellOf(RateOf(r.v, r.history, r.glyphs)); }},
       {{"RATE LATELY"},
        9,
        [](const Row& r) {

@@ -66,6 +66,16 @@ TEST(RenderTop, MarksMissedPromises) {
   EXPECT_NE(Rendered(snapshot).find(" 0.0/60 fps  "), std::string::npos) << "it shows nothing, and owes nothing";
 }
 
+TEST(RenderTop, AProgramThatAsksLessOftenMissesNoPromise) {
+  Snapshot snapshot = KnownSnapshot();
+  snapshot.vgpus[0].window.fps = 31;
+  snapshot.vgpus[0].window.wait_share = 0.01;
+  snapshot.vgpus[0].totals.late_frames = 700;
+  EXPECT_NE(Rendered(snapshot).find("31.0/60 fps  "), std::string::npos) << Rendered(snapshot);
+  snapshot.vgpus[0].totals.broken_frames = 350;
+  EXPECT_NE(Rendered(snapshot).find("31.0/60 fps ✗"), std::string::npos) << "it waited for others";
+}
+
 TEST(RenderTop, ComparesTasksASecondWithThosePromised) {
   Snapshot snapshot = KnownSnapshot();
   snapshot.vgpus[0].settings = {.weight = 50, .tasks_per_s = 50};

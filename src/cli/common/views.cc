@@ -152,9 +152,9 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   });
   for (const json& process : ListField(object, "processes")) v.processes.push_back(ProcessFromJson(process));
   const json& t = Field(object, "totals");
-  v.totals = {WholeField(t, "frames"),     WholeField(t, "late_frames"),  WholeField(t, "gpu_ns"),
-              WholeField(t, "wait_ns"),    WholeField(t, "records_lost"), WholeField(t, "fail_opens"),
-              WholeField(t, "settled_ns"), WholeField(t, "settled_at_ns")};
+  v.totals = {WholeField(t, "frames"),     WholeField(t, "late_frames"),   WholeField(t, "gpu_ns"),
+              WholeField(t, "wait_ns"),    WholeField(t, "records_lost"),  WholeField(t, "fail_opens"),
+              WholeField(t, "settled_ns"), WholeField(t, "settled_at_ns"), WholeField(t, "broken_frames")};
   const json& m = Field(object, "memory");
   v.memory = {BoolField(m, "elastic"),    BoolField(m, "waits"),       CountField(m, "min_slots"),
               CountField(m, "max_slots"), CountField(m, "held_slots"), CountField(m, "here_slots")};

@@ -34,6 +34,7 @@ struct VgpuView {
   struct {
     std::int64_t frames = 0, late_frames = 0, gpu_ns = 0, wait_ns = 0, records_lost = 0, fail_opens = 0;
     std::int64_t settled_ns = 0, settled_at_ns = 0;  // what the driver's account has charged, and up to when
+    std::int64_t broken_frames = 0;                  // late because they waited for others
   } totals;
   struct {
     bool elastic = false, waits = false;

@@ -188,7 +188,8 @@ class Oversell {
     Duration used{};  // at the start of the report
     double cap_seconds = 0;
     int stages = 0, limited_stages = 0, denied_stages = 0, busy_stages = 0;
-    std::int64_t looks = 0, waiting_looks = 0;
+    std::int64_t looks = 0, waiting_looks = 0, flying_looks = 0;
+    std::uint64_t frames = 0, broken_frames = 0;  // at the start of the report
     // Results of the last report
     double use = 0, need = 0, claim = 1, rate = 0, promised = 0, lateness = 0;
     /// Whether its idle cap may be lent. True if its cap has not limited it for a second. Also true if a promised rate
@@ -216,7 +217,9 @@ class Oversell {
   [[nodiscard]] double PeakLoad() const;
   void BeginPart(Instant now);
   [[nodiscard]] std::string InSpan() const;
-  void Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);
+  [[nodiscard]] static bool WaitedForOthers(Duration span, const VgpuView& view, Duration others,
+                                            const Watched& member);
+  void Judge(Duration span, Duration others, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);
   void Mitigate(Instant now, std::vector<OversellNote>& notes);
   void Warn(Instant now, std::vector<OversellNote>& notes);
   void Relieve(std::vector<OversellNote>& notes);

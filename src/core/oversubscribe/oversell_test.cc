@@ -189,6 +189,45 @@ TEST(Adaptive, ARateAtTheToleranceIsKeptAndOneBelowItIsBroken) {
   }
 }
 
+/// Seconds in which a promise of 30 frames/s is broken, of five with 20 frames/s and `broken` of these in each.
+double BrokenSeconds(int broken, bool waits) {
+  Shop shop(OversellMode::kAdaptive);
+  EXPECT_TRUE(shop.Buy(VgpuId{1}, 0.9, Sale::kGuaranteed, 30));
+  int looks = 0;
+  shop.See(seconds(5), [&](VgpuView& view) {
+    if (waits) WaitsInVain(view, shop.now());
+    view.in_flight = 1;
+    view.last_active = shop.now();
+    view.used += Share::FromFraction(0.3).Of(Shop::kLook);
+    view.frame_gpu = view.recent_gpu = milliseconds(10);
+    view.rate = 20;
+    if (++looks % 50 == 0) view.frames += 20, view.broken_frames += static_cast<std::uint64_t>(broken);
+  });
+  return shop.sales().account().broken_s;
+}
+
+// Where frames end, they say whether they waited, at the gate or behind it.
+TEST(Adaptive, APromiseIsBrokenByFramesThatWaitedForOthers) {
+  EXPECT_GT(BrokenSeconds(20, false), 3) << "in the driver";
+  EXPECT_GT(BrokenSeconds(2, false), 3);
+  EXPECT_EQ(BrokenSeconds(1, false), 0) << "one in twenty does not explain the rate";
+  EXPECT_EQ(BrokenSeconds(0, true), 0) << "it asks less often, and each frame is in time";
+}
+
+TEST(Adaptive, APromiseIsBrokenWhereAFrameDoesNotEndBehindOthers) {
+  for (const double others : {0.9, 0.0}) {
+    Shop shop(OversellMode::kAdaptive);
+    ASSERT_TRUE(shop.Buy(VgpuId{1}, 0.5, Sale::kGuaranteed, 30));
+    ASSERT_TRUE(shop.Buy(VgpuId{2}, 0.5));
+    shop.See(seconds(5), [&](VgpuView& view) {
+      view.in_flight = 1;
+      view.last_active = shop.now();
+      if (view.id == VgpuId{2}) view.used += Share::FromFraction(others).Of(Shop::kLook);
+    });
+    EXPECT_EQ(others > 0, shop.sales().account().broken_s > 3) << others;
+  }
+}
+
 /// A best-effort program uses all GPU time that no other vGPU wants.
 Shop BesideBestEffort() {
   Shop shop(OversellMode::kAdaptive);

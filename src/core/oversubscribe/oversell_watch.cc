@@ -26,6 +26,7 @@ constexpr double kRateRounding = 1e-3;
 void Oversell::See(const VgpuView& view, Watched& member) const {
   ++member.looks;
   ++member.stage_looks;
+  member.flying_looks += view.in_flight > 0 ? 1 : 0;
   if (view.waiting == 0) return;
   ++member.waiting_looks;
   ++member.stage_waits;
@@ -105,10 +106,13 @@ void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> view
   double needed = 0, ceilings = 0;
   load_ = 0;
   BeginPart(now);
+  Duration used{};
+  for (const VgpuView& view : views)
+    if (const Watched* member = Find(view.id)) used += view.used - member->used;
   for (const VgpuView& view : views) {
     Watched* member = Find(view.id);
     if (member == nullptr) continue;
-    Judge(span, view, *member, notes);
+    Judge(span, used - (view.used - member->used), view, *member, notes);
     const bool best_effort = member->sale == Sale::kBestEffort;
     const double paid_for = best_effort ? SecondsOf(view.used - member->used) / SecondsOf(span) : member->ceiling;
     account_.Book(prices_, paid_for, best_effort, span, member->busy_stages > 0, member->broken);
@@ -122,22 +126,36 @@ void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> view
     member->used = view.used;
     member->cap_seconds = 0;
     member->stages = member->limited_stages = member->denied_stages = member->busy_stages = 0;
-    member->looks = member->waiting_looks = 0;
+    member->looks = member->waiting_looks = member->flying_looks = 0;
+    member->frames = view.frames;
+    member->broken_frames = view.broken_frames;
   }
   peak_ = PeakLoad();
   account_.BookDevice(prices_, span);
   if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
 }
 
+/// Whether its frames were late because they waited for others, wherever (FramePromise::BrokenBy). Where no frame
+/// ended, one waits at the gate, or on the device while others use it.
+bool Oversell::WaitedForOthers(Duration span, const VgpuView& view, Duration others, const Watched& member) {
+  constexpr std::uint64_t kSome = 10;  // one frame in ten: fewer do not explain a rate that is too low
+  const std::uint64_t frames = view.frames - member.frames;
+  if (frames > 0) return (view.broken_frames - member.broken_frames) * kSome >= frames;
+  const bool stalls = member.flying_looks * 2 > member.looks && view.used - member.used < span / 2 && others > span / 2;
+  return member.limited_stages > 0 || member.waiting_looks * 10 > member.looks || stalls;
+}
+
 /// A vGPU is overloaded if its rate is below the promised one, or, with a promised share, if its use is above the line
 /// while its cap is below the ceiling. A vGPU at its ceiling has what was sold.
-void Oversell::Judge(Duration span, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes) {
+/// `others`: the GPU time that others used in the report.
+void Oversell::Judge(Duration span, Duration others, const VgpuView& view, Watched& member,
+                     std::vector<OversellNote>& notes) {
   const double use = SecondsOf(view.used - member.used) / SecondsOf(span);
   const double cap = member.cap_seconds / SecondsOf(span);
   const bool best_effort = member.sale == Sale::kBestEffort;
   const bool busy = member.stages > 0 && member.busy_stages >= member.stages - 1;  // active in all stages but one at
                                                                                    // most
-  const bool waited = member.limited_stages > 0 || member.waiting_looks * 10 > member.looks;
+  const bool waited = WaitedForOthers(span, view, others, member);
   const bool all_of_ceiling = use >= (1 - settings_.rate_tolerance) * member.ceiling;
   const bool below_ceiling = cap < (1 - settings_.rate_tolerance) * member.ceiling;
   const bool slow =

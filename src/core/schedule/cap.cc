@@ -21,10 +21,15 @@ constexpr Duration kRenewedFor = milliseconds(100);
 /// is held.
 class Cap final : public Policy {
  public:
-  Cap(const SliceClock& clock, std::unique_ptr<Policy> order, Duration ahead, Duration lend, bool give_way)
-      : clock_(clock), order_(std::move(order)), promises_(ahead, lend), giving_way_(Duration{0}, give_way) {}
+  Cap(const SliceClock& clock, std::unique_ptr<Policy> order, const CapParams& params)
+      : clock_(clock),
+        order_(std::move(order)),
+        caps_rates_(params.cap_rates),
+        promises_(params.ahead, params.lend),
+        giving_way_(Duration{0}, params.give_way) {}
 
   [[nodiscard]] bool keeps_caps() const override { return true; }
+  [[nodiscard]] bool caps_rates() const override { return caps_rates_; }
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     views_.assign(input.vgpus.begin(), input.vgpus.end());
@@ -83,6 +88,7 @@ class Cap final : public Policy {
 
   const SliceClock clock_;
   const std::unique_ptr<Policy> order_;
+  const bool caps_rates_;
   PromisesFirst promises_;
   GivingWay giving_way_;
   SlotStates<Account> accounts_;
@@ -100,14 +106,13 @@ SliceClock ClockOf(const Params& params, bool forgives) {
 // The device is not kept idle for a vGPU between frames: its slice already guarantees its time.
 std::unique_ptr<Policy> MakeCap(const CapParams& params) {
   return std::make_unique<Cap>(ClockOf(params, /*forgives=*/false),
-                               MakeProportionalShare({.quantum = params.quantum, .grace = {}}), params.ahead,
-                               params.lend, params.give_way);
+                               MakeProportionalShare({.quantum = params.quantum, .grace = {}}), params);
 }
 
 std::unique_ptr<Policy> MakeCapPaper(const CapPaperParams& params) {
   return std::make_unique<Cap>(ClockOf(params, /*forgives=*/true),
-                               MakeRoundRobin({.quantum = params.quantum, .grace = {}}), Duration{0}, Duration{0},
-                               /*give_way=*/false);
+                               MakeRoundRobin({.quantum = params.quantum, .grace = {}}),
+                               CapParams{.ahead = {}, .lend = {}});
 }
 
 }  // namespace weir::core

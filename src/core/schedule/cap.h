@@ -18,6 +18,7 @@ struct CapParams {
   Duration quantum = milliseconds(5);
   Duration ahead = milliseconds(2);
   Duration lend = milliseconds(3);
+  bool cap_rates = false;
   bool give_way = false;
 
   static constexpr void Fields(auto&& each) {
@@ -34,6 +35,9 @@ struct CapParams {
                    "while a vGPU is behind its promised rate, others submit only below this load of the device; 0: by "
                    "caps alone"},
          &P::ahead);
+    each(ParamInfo{"cap_rates", "switch", 0, 1,
+                   "1: beside other promises a promised rate implies a cap: 1.25 times what it needs"},
+         &P::cap_rates);
     each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);

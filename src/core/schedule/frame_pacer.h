@@ -6,6 +6,13 @@
 //        ├───────────────────────────────────────┼────────────┼─────────────────────────┤
 //        └────────────────────────────── interval: the beat ────────────────────────────┘
 //
+// With a late frame start the program is delayed before it draws, so that it reads its input shortly before the frame
+// is shown. What is left is still delayed before the present, so that the rate is the same:
+//
+//   end of last frame     delay     the program draws     margin   present (predicted)     end
+//        ├────────────────────────┼───────────────────────┼────────┼─────────────────────────┤
+//                                 └───────── input to present: span, an upper estimate ──────┘
+//
 // VGRIS (section 3.2) delays by: wanted latency - time of the frame so far - predicted present. Deadlines here are
 // absolute: after a late frame the next ones are somewhat shorter until they are on the beat again, so that the mean
 // rate is the promised one.
@@ -43,6 +50,18 @@ class MeanOfLast20 {
   Duration mean_{};
 };
 
+/// Estimates from above what the next frames take: a longer one counts at once, shorter ones lower it within some
+/// hundreds of frames.
+class SlowMaximum {
+ public:
+  void Add(Duration value) { most_ += value > most_ ? value - most_ : (value - most_) / kFrames; }
+  [[nodiscard]] Duration value() const { return most_; }
+
+ private:
+  static constexpr std::int64_t kFrames = 128;
+  Duration most_{};
+};
+
 class FramePacer {
  public:
   /// Predicted time from a present's call to its return; zero before the first present.
@@ -53,6 +72,21 @@ class FramePacer {
   [[nodiscard]] Instant SubmitAt(Duration interval) const {
     if (!began_) return Instant{};
     return EndAt(interval) - PredictedPresent() - std::min(overshoot_.mean(), interval / 4);
+  }
+  /// With a late frame start: when the program may begin its next frame; a time in the past means at once. The first
+  /// frames begin at once, until it is known what they take.
+  [[nodiscard]] Instant StartAt(Duration interval) const {
+    if (spans_ < kSpansKnown || interval <= Duration{0}) return Instant{};
+    return EndAt(interval) - span_.value() - interval / kMarginPart - std::min(start_overshoot_.mean(), interval / 4);
+  }
+  /// Records that the caller delayed the program until `woke`, having asked for `wanted`.
+  void StartDelayed(Instant wanted, Instant woke) {
+    start_overshoot_.Add(std::clamp<Duration>(woke - wanted, Duration{0}, milliseconds(50)));
+  }
+  /// Records the time of a frame from its start to the end of its present, without the delay before the present.
+  void Took(Duration span) {
+    span_.Add(std::clamp<Duration>(span, Duration{0}, seconds(1)));
+    spans_ = std::min(spans_ + 1, kSpansKnown);
   }
   /// Records that the caller slept until `woke`, having asked for `wanted`. SubmitAt subtracts the mean oversleep.
   void Slept(Instant wanted, Instant woke) {
@@ -80,6 +114,10 @@ class FramePacer {
  private:
   static constexpr std::int64_t kForgiven = 4;
   static constexpr int kHopeless = 20;
+  static constexpr int kSpansKnown = 20;
+  /// Part of the interval that is left for a frame that takes longer than those before. With less, a busy host makes
+  /// more than one frame in a hundred late.
+  static constexpr std::int64_t kMarginPart = 8;
 
   [[nodiscard]] Instant EndAt(Duration interval) const {
     if (interval != interval_) return end_ + interval;
@@ -89,6 +127,9 @@ class FramePacer {
 
   MeanOfLast20 present_;
   MeanOfLast20 overshoot_;
+  MeanOfLast20 start_overshoot_;
+  SlowMaximum span_;
+  int spans_ = 0;  // frames in span_, counted up to kSpansKnown
   bool began_ = false;
   bool slept_ = false;  // in this frame
   int hurried_ = 0;     // frames in a row without time to spare

@@ -30,6 +30,21 @@ struct Loop {
     pacer.Presented(interval, called, now);
     ends.push_back(now);
   }
+  /// With a late frame start; notes when the frame began.
+  void LateFrame(Duration work, Duration present, Duration late = {}, Duration interval = kFrameInterval) {
+    const Instant start = pacer.StartAt(interval);
+    if (start > now) {
+      now = start + late;
+      pacer.StartDelayed(start, now);
+    }
+    const Instant started = now;
+    const Instant ready = now + work;
+    Frame(work, present, late, interval);
+    const Duration paced = std::max(now - present - ready, Duration{0});
+    pacer.Took(now - started - paced);
+    inputs.push_back(now - started);
+  }
+  std::vector<Duration> inputs;  // from the start to the end
   [[nodiscard]] Duration Latency(std::size_t frame) const { return ends[frame] - ends[frame - 1]; }
   [[nodiscard]] Duration Span() const { return ends.back() - ends.front(); }
 };
@@ -108,6 +123,45 @@ TEST(FramePacer, SynchronisesWhileFramesHaveSomeSlack) {
   EXPECT_TRUE(loop.pacer.WorthSynchronising());
 }
 
+TEST(LateFrameStart, FramesEndOneIntervalApartAndShowLateInput) {
+  Loop loop;
+  for (int i = 0; i < 100; ++i) loop.LateFrame(milliseconds(3), milliseconds(1));
+  for (std::size_t i = 30; i < 100; ++i) {
+    EXPECT_EQ(loop.Latency(i), kFrameInterval) << i;
+    EXPECT_EQ(loop.inputs[i], milliseconds(4) + kFrameInterval / 8) << i;
+  }
+}
+
+TEST(LateFrameStart, TheFirstFramesAreNotDelayed) {
+  Loop loop;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(loop.pacer.StartAt(kFrameInterval), Instant{}) << i;
+    loop.LateFrame(milliseconds(3), milliseconds(1));
+  }
+  EXPECT_GT(loop.pacer.StartAt(kFrameInterval), loop.now);
+  EXPECT_EQ(loop.pacer.StartAt(Duration{0}), Instant{}) << "no pace";
+}
+
+TEST(LateFrameStart, CompensatesForLateWakeUps) {
+  Loop loop;
+  for (int i = 0; i < 100; ++i) loop.LateFrame(milliseconds(3), milliseconds(1), microseconds(400));
+  EXPECT_LE(loop.Latency(99), kFrameInterval + microseconds(1));
+  EXPECT_EQ(loop.Span() / 99, kFrameInterval);
+}
+
+// A longer frame counts for some hundreds of frames, so that the next ones like it are not late.
+TEST(LateFrameStart, LeavesTimeForTheLongestOfTheLastFrames) {
+  Loop loop;
+  for (int i = 0; i < 1'000; ++i) loop.LateFrame(i % 50 == 0 ? milliseconds(8) : milliseconds(3), milliseconds(1));
+  for (std::size_t i = 100; i < 1'000; ++i) EXPECT_LE(loop.Latency(i), kFrameInterval + microseconds(10)) << i;
+}
+
+TEST(LateFrameStart, AProgramWithoutTimeToSpareIsNeverDelayed) {
+  Loop loop;
+  for (int i = 0; i < 100; ++i) loop.LateFrame(milliseconds(20), milliseconds(1));
+  EXPECT_EQ(loop.Span(), 99 * milliseconds(21));
+}
+
 Duration Us(int us) { return microseconds(us); }
 
 // For any work that fits: the mean rate is the promised one, up to the error of the last frame.
@@ -118,6 +172,15 @@ RC_GTEST_PROP(FramePacerLaw, TheMeanRateIsThePromisedOneWhereTheWorkFits, ()) {
   for (const auto& [work, present] : frames) loop.Frame(Us(work), Us(present));
   const Duration error = loop.Span() - 399 * kFrameInterval;
   RC_ASSERT(std::abs(SecondsOf(error)) <= 0.009);
+}
+
+// A late frame start changes when a program begins, and not how many frames it shows.
+RC_GTEST_PROP(FramePacerLaw, TheMeanRateIsThePromisedOneWithALateFrameStart, ()) {
+  Loop loop;
+  const auto frames = *rc::gen::container<std::vector<std::pair<int, int>>>(
+      400, rc::gen::pair(rc::gen::inRange(0, 8'000), rc::gen::inRange(0, 4'000)));
+  for (const auto& [work, present] : frames) loop.LateFrame(Us(work), Us(present));
+  RC_ASSERT(std::abs(SecondsOf(loop.Span() - 399 * kFrameInterval)) <= 0.009);
 }
 
 // No frame is held longer than 5/4 of an interval after the last one, in any state.

@@ -33,7 +33,11 @@ class Hybrid final : public Policy {
   explicit Hybrid(const HybridParams& params)
       : params_(params),
         shares_(MakeShares(params.shares)),
-        sla_(MakeSlaAware({.fps = params.fps, .sync = params.sync, .give_way = params.give_way})) {}
+        sla_(MakeSlaAware(
+            {.fps = params.fps, .sync = params.sync, .frame_start = params.frame_start, .give_way = params.give_way})) {
+  }
+
+  [[nodiscard]] bool caps_rates() const override { return params_.cap_rates; }
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu);

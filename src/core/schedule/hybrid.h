@@ -25,6 +25,8 @@ struct HybridParams {
   Duration wait = seconds(5);
   HybridShares shares = HybridShares::kProportionalShare;
   FrameSync sync{};
+  FrameStart frame_start{};
+  bool cap_rates = false;
   bool give_way = false;
 
   static constexpr void Fields(auto&& each) {
@@ -36,6 +38,10 @@ struct HybridParams {
     each(ParamInfo{"gpu_use", "fraction", 0.01, 1, "use of the device below which shares return (GPUthres)"},
          &P::gpu_use);
     each(ParamInfo{"wait_s", "s", 1, 3600, "duration of either condition before a switch (Time)"}, &P::wait);
+    each(ParamInfo{"cap_rates", "switch", 0, 1,
+                   "1: beside other promises a promised rate implies a cap: 1.25 times what it needs"},
+         &P::cap_rates);
+    each(ParamInfo{"frame_start", "choice", 0, 1, "as frame_start of sla-aware", kFrameStartNames}, &P::frame_start);
     each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);

@@ -28,16 +28,18 @@ struct VgpuView {
   bool stuck = false;           // no work began or ended for long although threads may be present; both counts are 0
   Instant last_active{};        // when one of the two counts was last above zero
   Duration frame_gpu{};         // mean GPU time of its recent frames
-  Duration recent_gpu{};   // the lower GPU time of its last two frames: follows a change at once, ignores one outlier
-  Duration frame_think{};  // mean time that its program takes between two presents, without waits
-  Duration least_think{};  // the least frame_think of the last seconds: without disturbance by others
-  bool blocks = false;     // its presents wait for something else than the device, such as a vertical blank
-  Duration loops_gpu{};    // GPU time of one frame of each of its loops, summed; zero: not known yet
-  Duration promised{};     // promised interval between its frames; zero: no promise
-  double rate = 0;         // frames/s of its fastest loop (window, queue) in the last second
-  bool attached = false;   // it has at least one process
-  bool draws = true;       // a process of it draws; default rates do not apply to a vGPU that only computes
-  bool held = false;       // its cap holds it back now, whatever the policy decides
+  Duration recent_gpu{};     // the lower GPU time of its last two frames: follows a change at once, ignores one outlier
+  Duration frame_think{};    // mean time that its program takes between two presents, without waits
+  Duration least_think{};    // the least frame_think of the last seconds: without disturbance by others
+  bool blocks = false;       // its presents wait for something else than the device, such as a vertical blank
+  Duration loops_gpu{};      // GPU time of one frame of each of its loops, summed; zero: not known yet
+  Duration promised{};       // promised interval between its frames; zero: no promise
+  double rate = 0;           // frames/s of its fastest loop (window, queue) in the last second
+  bool attached = false;     // it has at least one process
+  bool draws = true;         // a process of it draws; default rates do not apply to a vGPU that only computes
+  bool held = false;         // its cap holds it back now, whatever the policy decides
+  std::uint64_t frames = 0;  // frames and batches of tasks that ended so far
+  std::uint64_t broken_frames = 0;  // of these: late because they waited for others
   // For a device with overselling
   Share ceiling{};              // limit up to which its cap may grow; if not above the cap, it borrows no GPU time
   bool share_promised = false;  // its promise is its cap rather than a rate
@@ -51,12 +53,17 @@ enum class Admission : std::uint8_t {
 /// How paced frames are synchronised with the device; the values are those of proto::FrameSync.
 enum class FrameSync : std::uint8_t { kAuto = 0, kNone = 1, kFlush = 2, kFence = 3, kFinish = 4 };
 
+/// Where a paced program waits: before its present, or before it begins the frame, so that it reads its input later;
+/// the values are those of proto::FrameStart.
+enum class FrameStart : std::uint8_t { kEarly = 0, kLate = 1 };
+
 /// What a policy decides for one vGPU. `allowance` is what it may spend from now on; negative is debt.
 struct Verdict {
   Admission admission = Admission::kOpen;
   Duration allowance{};
   Duration frame_interval{};  // pace one frame per interval; zero: no pacing
   FrameSync sync = FrameSync::kAuto;
+  FrameStart start = FrameStart::kEarly;
   bool held = false;  // held by its cap; set by policies that enforce caps
   // It has work in flight, and its program does not return at once: the end of that work frees the device for others,
   // so its agents should tell of it rather than let the next decision find it.
@@ -83,6 +90,8 @@ class Policy {
   virtual Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) = 0;
   /// Whether the policy enforces caps itself. Otherwise the engine enforces them.
   [[nodiscard]] virtual bool keeps_caps() const { return false; }
+  /// Whether a promised rate implies a cap (oversubscribe/rate_caps.h). The engine computes it, in the views.
+  [[nodiscard]] virtual bool caps_rates() const { return false; }
 };
 
 /// Whether the vGPU competes for the device now: a thread waits, a frame is in flight, or one was moments ago.

@@ -10,7 +10,13 @@ namespace {
 /// Where the promised rates need more than the device has, lighter vGPUs are paced more slowly.
 class SlaAware final : public Policy {
  public:
-  SlaAware(Duration preset, FrameSync sync, bool give_way) : sync_(sync), giving_way_(preset, give_way) {}
+  explicit SlaAware(const SlaAwareParams& params)
+      : sync_(params.sync),
+        start_(params.frame_start),
+        caps_rates_(params.cap_rates),
+        giving_way_(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.give_way) {}
+
+  [[nodiscard]] bool caps_rates() const override { return caps_rates_; }
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     giving_way_.See(input.now, input.vgpus);
@@ -18,20 +24,20 @@ class SlaAware final : public Policy {
       verdicts[i] = {.admission = Admission::kOpen,
                      .allowance = {},
                      .frame_interval = giving_way_.IntervalOf(input.vgpus[i]),
-                     .sync = sync_};
+                     .sync = sync_,
+                     .start = start_};
     return giving_way_.any() ? input.now + GivingWay::kEvery : kNever;
   }
 
  private:
   const FrameSync sync_;
+  const FrameStart start_;
+  const bool caps_rates_;
   GivingWay giving_way_;
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params) {
-  return std::make_unique<SlaAware>(params.fps > 0 ? FromSeconds(1.0 / params.fps) : Duration{0}, params.sync,
-                                    params.give_way);
-}
+std::unique_ptr<Policy> MakeSlaAware(const SlaAwareParams& params) { return std::make_unique<SlaAware>(params); }
 
 }  // namespace weir::core

@@ -15,14 +15,27 @@ namespace weir::core {
 /// Names of the values of FrameSync.
 inline constexpr std::array<std::string_view, 5> kFrameSyncNames{"auto", "none", "flush", "fence", "finish"};
 
+inline constexpr std::array<std::string_view, 2> kFrameStartNames{"early", "late"};
+
 struct SlaAwareParams {
   double fps = 30;
   FrameSync sync{};
+  FrameStart frame_start{};
+  bool cap_rates = false;
   bool give_way = false;
 
   static constexpr void Fields(auto&& each) {
     using P = SlaAwareParams;
     each(ParamInfo{"fps", "frames/s", 0, 1000, "rate of a vGPU without its own promise; 0: unlimited"}, &P::fps);
+    each(ParamInfo{"cap_rates", "switch", 0, 1,
+                   "1: beside other promises a promised rate implies a cap: 1.25 times what it needs"},
+         &P::cap_rates);
+    each(
+        ParamInfo{
+            "frame_start", "choice", 0, 1,
+            "early: programs wait before their present; late: before they begin a frame, so that it shows later input",
+            kFrameStartNames},
+        &P::frame_start);
     each(ParamInfo{"give_way", "switch", 0, 1,
                    "1: where promised rates need more than the device has, the lightest gives way"},
          &P::give_way);

@@ -6,12 +6,13 @@
 
 namespace weir::core {
 
-void FrameStats::Add(const FrameDone& frame, const FramePromise& promise) {
+void FrameStats::Add(const FrameDone& frame, const FramePromise& promise, std::optional<Duration> others) {
   const Duration latency = frame.Latency();
   const Duration late_after = frame.count > 0 ? promise.LateAfter(frame.count) : Duration{0};
   ++totals_.frames;
   totals_.tasks += frame.count;
   totals_.late_frames += late_after > Duration{0} && latency > late_after ? 1 : 0;
+  totals_.broken_frames += others && promise.BrokenBy(frame, *others) ? 1 : 0;
   totals_.gpu += frame.gpu;
   totals_.wait += frame.wait;
   totals_.pace += frame.pace;

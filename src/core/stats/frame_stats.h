@@ -4,9 +4,11 @@
 // 3.2).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/units.h"
 #include "core/stats/log_histogram.h"
@@ -19,6 +21,7 @@ struct FrameDone {
   Instant present;               // call of present
   Instant end;                   // return of present
   Duration gpu{};                // GPU time in the device's unit
+  Duration start_delay{};        // of present - begin: delayed before the program began the frame
   Duration wait{};               // spent waiting at the gate
   Duration pace{};               // delay added to keep the pace
   Duration took{};               // duration of the driver's present
@@ -27,6 +30,17 @@ struct FrameDone {
   std::uint32_t count = 1;       // tasks that ended with it; rates count these. 0: a part of a task, never late
   bool present_follows = false;  // `end` is the end of its work; its present waits for something else than the device
   [[nodiscard]] Duration Latency() const { return end - begin; }
+  /// The part of the latency that the frame itself explains: the program's own time, and of the time that it spent
+  /// submitted as much as its work takes on the device. A meter may know its GPU time some frames later.
+  [[nodiscard]] Duration Own() const {
+    return Think() + std::clamp(gpu, Duration{0}, std::max(Latency() - Think() - Held(), Duration{0}));
+  }
+  /// The program's own time before it asks.
+  [[nodiscard]] Duration Think() const { return present - begin - start_delay; }
+  /// At the gate, or to keep a pace: before the frame or before its present.
+  [[nodiscard]] Duration Held() const { return start_delay + wait + pace; }
+  /// The rest: behind other work in the driver's queue, or in a present that waits for something.
+  [[nodiscard]] Duration Queued() const { return std::max(Latency() - Own() - Held(), Duration{0}); }
 };
 
 /// The promise that a frame is measured against: `latency`, or else an interval of `fps` for each completed task plus 1
@@ -39,6 +53,16 @@ struct FramePromise {
     if (latency > Duration{0}) return latency;
     return fps > 0 ? FromSeconds(count / fps) + milliseconds(1) : Duration{0};
   }
+  /// Whether a frame breaks the promise: it is late, and it would have been in time without its waits for others, or
+  /// these waits alone were longer than promised for the whole frame. `others`: upper bound of a wait in the driver,
+  /// the GPU time that others used meanwhile. A program that draws less often than promised by itself breaks no
+  /// promise.
+  [[nodiscard]] bool BrokenBy(const FrameDone& frame, Duration others) const {
+    const Duration late_after = frame.count > 0 ? LateAfter(frame.count) : Duration{0};
+    if (late_after <= Duration{0} || frame.Latency() <= late_after) return false;
+    const Duration waited = frame.Held() + std::min(frame.Queued(), others);
+    return frame.Latency() - waited <= late_after || waited > late_after;
+  }
 };
 
 /// A prediction that was off by more than this failed (VGRIS, Fig. 9).
@@ -48,8 +72,9 @@ struct FrameTotals {
   std::uint64_t frames = 0;
   std::uint64_t tasks = 0;  // frames, and for batches the tasks that ended with them
   std::uint64_t late_frames = 0;
-  std::uint64_t predicted = 0;     // frames whose present was predicted
-  std::uint64_t mispredicted = 0;  // of these: off by more than kPredictionFailed
+  std::uint64_t broken_frames = 0;  // of these: because they waited for others (FramePromise::BrokenBy)
+  std::uint64_t predicted = 0;      // frames whose present was predicted
+  std::uint64_t mispredicted = 0;   // of these: off by more than kPredictionFailed
   Duration gpu{};
   Duration wait{};
   Duration pace{};
@@ -67,7 +92,9 @@ struct FrameWindow {
 
 class FrameStats {
  public:
-  void Add(const FrameDone& frame, const FramePromise& promise);
+  /// `others`: the GPU time that other vGPUs used while the frame may have waited for them. None: its vGPU uses all
+  /// that it may, so that it breaks no promise.
+  void Add(const FrameDone& frame, const FramePromise& promise, std::optional<Duration> others = {});
   [[nodiscard]] const FrameTotals& totals() const { return totals_; }
   [[nodiscard]] FrameWindow Window(Instant now) const;
   /// Frames/s or tasks/s of the fastest loop in the last whole second.

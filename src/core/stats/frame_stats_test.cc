@@ -37,6 +37,87 @@ TEST(FrameStats, AFrameIsLateBeyondItsPromise) {
   EXPECT_EQ(stats.totals().late_frames, 2U);
 }
 
+/// A frame that takes `think` of its program and `gpu` of the device, and waits where it says.
+FrameDone FrameOf(Duration think, Duration gpu, Duration gate = {}, Duration pace = {}, Duration queue = {}) {
+  const Instant begin = InstantFromNs(5'000'000'000);
+  return {.begin = begin,
+          .present = begin + think,
+          .end = begin + think + gate + pace + queue + gpu,
+          .gpu = gpu,
+          .wait = gate,
+          .pace = pace,
+          .took = queue + gpu};
+}
+
+constexpr FramePromise kSixty{.fps = 60};  // late after 17.7 ms
+
+TEST(BrokenPromise, AFrameThatWaitedAnywhereAndIsLateBreaksIt) {
+  const Duration think = milliseconds(5), gpu = milliseconds(5), wait = milliseconds(9), others = seconds(1);
+  EXPECT_FALSE(kSixty.BrokenBy(FrameOf(think, gpu), others));
+  EXPECT_TRUE(kSixty.BrokenBy(FrameOf(think, gpu, wait), others)) << "at the gate";
+  EXPECT_TRUE(kSixty.BrokenBy(FrameOf(think, gpu, {}, wait), others)) << "delayed, because it gives way";
+  EXPECT_TRUE(kSixty.BrokenBy(FrameOf(think, gpu, {}, {}, wait), others)) << "behind others in the driver's queue";
+  EXPECT_FALSE(kSixty.BrokenBy(FrameOf(think, gpu, milliseconds(7)), others)) << "it is in time";
+  EXPECT_TRUE(kSixty.BrokenBy(FrameOf(think, gpu, milliseconds(3), milliseconds(3), milliseconds(3)), others));
+}
+
+TEST(BrokenPromise, AProgramThatAsksLessOftenDoesNotBreakIt) {
+  const Duration gpu = milliseconds(5), others = seconds(1);
+  EXPECT_FALSE(kSixty.BrokenBy(FrameOf(milliseconds(50), gpu), others));
+  EXPECT_FALSE(kSixty.BrokenBy(FrameOf(milliseconds(50), gpu, milliseconds(10)), others))
+      << "served within an interval";
+  EXPECT_TRUE(kSixty.BrokenBy(FrameOf(milliseconds(50), gpu, milliseconds(20)), others)) << "not within an interval";
+  EXPECT_FALSE(kSixty.BrokenBy(FrameOf(milliseconds(1), milliseconds(25)), others)) << "its frames are too expensive";
+  FrameDone vsync = FrameOf(milliseconds(30), gpu);  // its present waits for a blank, which is in the next frame
+  vsync.present_follows = true;
+  EXPECT_FALSE(kSixty.BrokenBy(vsync, others));
+}
+
+TEST(BrokenPromise, AFrameWaitsForOthersNoLongerThanTheyUsedTheDevice) {
+  const FrameDone blocked = FrameOf(milliseconds(5), milliseconds(5), {}, {}, milliseconds(20));
+  EXPECT_FALSE(kSixty.BrokenBy(blocked, Duration{0})) << "a vertical blank, or a driver's limit";
+  EXPECT_FALSE(kSixty.BrokenBy(blocked, milliseconds(10)));
+  EXPECT_TRUE(kSixty.BrokenBy(blocked, milliseconds(13)));
+}
+
+TEST(BrokenPromise, HoldsForLatenciesAndTasks) {
+  const FramePromise latency{.latency = milliseconds(30)}, none{}, tasks{.fps = 500};
+  const FrameDone frame = FrameOf(milliseconds(5), milliseconds(5), milliseconds(21));
+  EXPECT_TRUE(latency.BrokenBy(frame, seconds(1)));
+  EXPECT_FALSE(none.BrokenBy(frame, seconds(1)));
+  FrameDone batch = frame;
+  batch.count = 15;  // 30 ms and 1 ms
+  EXPECT_FALSE(tasks.BrokenBy(batch, seconds(1)));
+  batch.count = 10;
+  EXPECT_TRUE(tasks.BrokenBy(batch, seconds(1)));
+  batch.count = 0;
+  EXPECT_FALSE(tasks.BrokenBy(batch, seconds(1))) << "a part of a task";
+}
+
+TEST(BrokenPromise, IsCounted) {
+  FrameStats stats;
+  stats.Add(FrameOf(milliseconds(5), milliseconds(5), milliseconds(9)), kSixty, seconds(1));
+  stats.Add(FrameOf(milliseconds(50), milliseconds(5)), kSixty, seconds(1));
+  stats.Add(FrameOf(milliseconds(5), milliseconds(5), milliseconds(9)), kSixty, std::nullopt);
+  EXPECT_EQ(stats.totals().late_frames, 3U);
+  EXPECT_EQ(stats.totals().broken_frames, 1U) << "the last one's vGPU had all that it may use";
+}
+
+RC_GTEST_PROP(BrokenPromise, OnlyALateFrameBreaksItAndAWaitOnlyMakesItWorse, ()) {
+  const auto ms = [](int most) { return milliseconds(*rc::gen::inRange(0, most)); };
+  const FramePromise promise{.fps = static_cast<double>(*rc::gen::inRange(1, 200))};
+  const Duration think = ms(40), gpu = ms(40), gate = ms(40), pace = ms(40), queue = ms(40), others = ms(200);
+  const FrameDone frame = FrameOf(think, gpu, gate, pace, queue);
+  RC_ASSERT(frame.Own() == think + gpu);
+  RC_ASSERT(frame.Held() == gate + pace);
+  RC_ASSERT(frame.Queued() == queue);
+  const bool broken = promise.BrokenBy(frame, others);
+  if (frame.Latency() <= promise.LateAfter()) RC_ASSERT(!broken);
+  if (others == Duration{0} && gate + pace == Duration{0}) RC_ASSERT(!broken);
+  if (think + gpu <= promise.LateAfter() && others >= queue)
+    RC_ASSERT(broken == (frame.Latency() > promise.LateAfter()));
+}
+
 TEST(FrameStats, RateIsThatOfTheFastestLoop) {
   FrameStats stats;
   Instant now = InstantFromNs(5'000'000'000);

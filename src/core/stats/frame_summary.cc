@@ -52,12 +52,16 @@ FrameSummary Summarize(std::span<const FrameTimes> frames, const FramePromise& p
   if (frames.empty()) return summary;
   const Duration late_after = promise.LateAfter();
   Instant first = frames[0].begin, last = frames[0].end;
-  std::vector<Duration> times;
+  std::vector<Duration> times, inputs;
   times.reserve(frames.size());
+  inputs.reserve(frames.size());
   for (const FrameTimes& frame : frames) {
     first = std::min(first, frame.begin);
     last = std::max(last, frame.end);
-    if (frame.HasFrameTime()) times.push_back(frame.FrameTime());
+    if (frame.HasFrameTime()) {
+      times.push_back(frame.FrameTime());
+      inputs.push_back(frame.InputToPresent());
+    }
     if (late_after > Duration{0} && frame.FrameTime() > late_after) ++summary.late;
     if (frame.predicted <= Duration{0}) continue;
     ++summary.predicted;
@@ -73,6 +77,9 @@ FrameSummary Summarize(std::span<const FrameTimes> frames, const FramePromise& p
   summary.p95 = NearestRank(times, 950);
   summary.p99 = NearestRank(times, 990);
   summary.max = times.back();
+  std::ranges::sort(inputs);
+  summary.input_p50 = NearestRank(inputs, 500);
+  summary.input_p99 = NearestRank(inputs, 990);
   summary.low_1_percent = LowRatesOf(times, 10);
   summary.low_0_1_percent = LowRatesOf(times, 1);
   return summary;

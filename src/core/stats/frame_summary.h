@@ -13,12 +13,15 @@ namespace weir::core {
 
 /// Timestamps of one frame.
 struct FrameTimes {
-  Instant begin;         // return of the previous present
-  Instant present;       // the program called present
-  Instant submit;        // the driver's present was called; the gate and the shim caused the time since `present`
-  Instant end;           // return of present
-  Duration predicted{};  // predicted duration of `end - submit`; zero: no prediction
+  Instant begin;           // return of the previous present
+  Instant present;         // the program called present
+  Instant submit;          // the driver's present was called; the gate and the shim caused the time since `present`
+  Instant end;             // return of present
+  Duration predicted{};    // predicted duration of `end - submit`; zero: no prediction
+  Duration start_delay{};  // of present - begin: delayed before the program began the frame
   [[nodiscard]] Duration FrameTime() const { return end - begin; }
+  /// The age of the newest input that the frame can show when it is presented.
+  [[nodiscard]] Duration InputToPresent() const { return end - begin - start_delay; }
   /// The first present of a surface has no predecessor, and so no frame time.
   [[nodiscard]] bool HasFrameTime() const { return begin < present; }
 };
@@ -39,6 +42,7 @@ struct FrameSummary {
   double fps = 0;                  // frames / span
   std::uint64_t timed_frames = 0;  // frames with a frame time; the figures below cover these
   Duration mean{}, p50{}, p95{}, p99{}, max{};
+  Duration input_p50{}, input_p99{};  // from input to present
   LowRates low_1_percent{}, low_0_1_percent{};
   std::uint64_t late = 0;  // beyond the promise
   std::uint64_t predicted = 0;

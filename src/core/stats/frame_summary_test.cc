@@ -30,6 +30,16 @@ TEST(FrameSummary, RateIsFramesOverTimeAndNotTheMeanOfRates) {
   EXPECT_EQ(summary.mean, milliseconds(20));
 }
 
+TEST(FrameSummary, InputToPresentLeavesOutTheDelayBeforeAFrame) {
+  std::vector<FrameTimes> frames = Stream(Times(100, milliseconds(33)));
+  for (FrameTimes& frame : frames) frame.start_delay = milliseconds(24);
+  frames[7].start_delay = frames[8].start_delay = milliseconds(1);
+  const FrameSummary summary = Summarize(frames, {});
+  EXPECT_EQ(summary.input_p50, milliseconds(9));
+  EXPECT_EQ(summary.input_p99, milliseconds(32));
+  EXPECT_EQ(summary.p99, milliseconds(33)) << "the frame time is the same";
+}
+
 TEST(FrameSummary, PercentilesAreNearestRank) {
   std::vector<Duration> times;
   for (int i = 100; i >= 1; --i) times.push_back(milliseconds(i));

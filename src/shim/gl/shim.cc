@@ -85,7 +85,9 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
 void GlShim::KeepPace(Pass& pass) {
   gate::Pace pace = gate::Agent::PaceOf(pass.ticket);
   WakePromptly();
-  if (WorthSynchronising(pass)) Synchronise(pace.sync, pass.surface);
+  // With a late frame start the frame's own work is waited for, since it belongs to what a frame takes.
+  const bool own_work = pace.start == proto::FrameStart::kLate && pace.sync == proto::FrameSync::kAuto && !software_;
+  if (WorthSynchronising(pass) && !(own_work && WaitForWork())) Synchronise(pace.sync, pass.surface);
   std::int64_t now_ns = platform::NowNs();
   pass.sync_ns = now_ns - pass.present_ns;
   for (bool gone = false; !gone; pace = gate::Agent::PaceOf(pass.ticket)) {
@@ -139,15 +141,16 @@ void GlShim::FinishFirst(Pass& pass) {
   }
   if (!WaitForWork()) return;
   const std::int64_t now_ns = platform::NowNs();
-  std::int64_t gpu_ns = 0;
+  std::int64_t gpu_ns = 0, start_delay_ns = 0;
   {
     const Lock lock(mutex_);
     surfaces_[pass.surface].end_ns = now_ns;
+    start_delay_ns = TakeStartDelay(pass);
     gpu_ns = TakeGpuTime(meter_->AfterWork(now_ns, pass.pace_ns + pass.ticket.wait_ns));
   }
   pass.predicted_ns = 0;  // the pacer predicts the whole present
   pass.finished = true;
-  Leave(pass, now_ns, gpu_ns);
+  Leave(pass, now_ns, gpu_ns, start_delay_ns);
   pass.begin_ns = now_ns;
 }
 
@@ -168,26 +171,69 @@ std::int64_t GlShim::TakeGpuTime(std::int64_t known_ns) {
 void GlShim::AfterPresent(weir_gl_present& present) noexcept {
   const Pass& pass = *std::launder(reinterpret_cast<Pass*>(&present));
   if (!pass.gated) return;
-  const std::int64_t end_ns = platform::NowNs();
-  std::int64_t gpu_ns = 0;
+  if (Settle(pass, platform::NowNs()) && pass.interval_ns > 0) DelayStart(pass);
+}
+
+/// Returns whether no other window has presented since this one's last present.
+bool GlShim::Settle(const Pass& pass, std::int64_t end_ns) noexcept {
+  bool alone = false;
+  std::int64_t gpu_ns = 0, start_delay_ns = 0;
   try {
     const Lock lock(mutex_);
     Surface& surface = surfaces_[pass.surface];
     surface.pacer.Presented(Duration{pass.interval_ns}, InstantFromNs(pass.submit_ns), InstantFromNs(end_ns));
+    const std::int64_t start_ns = surface.start_ns != 0 ? std::min(surface.start_ns, pass.present_ns) : pass.present_ns;
+    surface.pacer.Took(Duration{end_ns - start_ns - pass.pace_ns});
+    surface.start_ns = end_ns;
+    start_delay_ns = TakeStartDelay(pass);
+    ++presents_;
+    alone = presents_ - std::exchange(surface.presents_before, presents_) == 1;
     if (meter_ != nullptr) gpu_ns = TakeGpuTime(meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns));
     if (pass.finished) {
       uncharged_ns_ = gpu_ns;
-      return surface.watch.PresentedFinished(Duration{end_ns - pass.begin_ns});
+      surface.watch.PresentedFinished(Duration{end_ns - pass.begin_ns});
+      return alone;
     }
     surface.end_ns = end_ns;
     surface.watch.Presented(Duration{gpu_ns}, Duration{end_ns - pass.submit_ns});
   } catch (...) {
     gpu_ns = 0;
   }
-  if (!pass.finished) Leave(pass, end_ns, gpu_ns);
+  if (!pass.finished) Leave(pass, end_ns, gpu_ns, start_delay_ns);
+  return alone;
 }
 
-void GlShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns) {
+// With a late frame start the program does not continue before its next frame has to begin. Its present has returned
+// and is settled, so that nothing of it is in flight meanwhile. A program with several windows is not delayed: the
+// thread may have to draw another one.
+void GlShim::DelayStart(const Pass& pass) noexcept {
+  const gate::Ticket ticket = agent_.Arrive(platform::NowNs());
+  const gate::Pace pace = gate::Agent::PaceOf(ticket);
+  std::int64_t start_ns = 0;
+  if (pace.interval_ns > 0 && pace.start == proto::FrameStart::kLate) {
+    const Lock lock(mutex_);
+    start_ns = NsOf(surfaces_[pass.surface].pacer.StartAt(Duration{pace.interval_ns}));
+  }
+  const std::int64_t from_ns = platform::NowNs();
+  if (start_ns > from_ns) {
+    bool gone = false;
+    const std::int64_t now_ns = agent_.Delay(ticket, start_ns, pace.interval_ns, gone);
+    const Lock lock(mutex_);
+    Surface& surface = surfaces_[pass.surface];
+    if (now_ns >= start_ns) surface.pacer.StartDelayed(InstantFromNs(start_ns), InstantFromNs(now_ns));
+    surface.start_ns = now_ns;
+    surface.start_delay_ns = now_ns - from_ns;
+  }
+  agent_.Withdraw(ticket);
+}
+
+/// Called with the lock. The delay before the program began the frame, which is told once.
+std::int64_t GlShim::TakeStartDelay(const Pass& pass) {
+  const std::int64_t delay_ns = std::exchange(surfaces_[pass.surface].start_delay_ns, 0);
+  return std::min(delay_ns, pass.present_ns - pass.begin_ns);
+}
+
+void GlShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, std::int64_t start_delay_ns) {
   agent_.Leave(pass.ticket, {.surface = pass.surface,
                              .begin_ns = pass.begin_ns,
                              .present_ns = pass.present_ns,
@@ -198,6 +244,7 @@ void GlShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns) {
                              .pace_ns = pass.pace_ns,
                              .predicted_ns = pass.predicted_ns,
                              .interval_ns = pass.interval_ns,
+                             .start_delay_ns = start_delay_ns,
                              .tasks = pass.finished ? proto::kRecordPresentFollows : 0});
 }
 

@@ -33,7 +33,10 @@ class GlShim {
   /// The last present and the pace of each window; windows beyond the table's size share its last entry.
   struct Surface {
     std::uint64_t key = 0;
-    std::int64_t end_ns = 0;  // of the last frame's record
+    std::int64_t end_ns = 0;    // of the last frame's record
+    std::int64_t start_ns = 0;  // when the program began its frame, after the delay
+    std::int64_t start_delay_ns = 0;
+    std::uint64_t presents_before = 0;  // of all windows, at its last one
     core::FramePacer pacer;
     core::PresentWatch watch;
     GlFunctions::GlSync fence = nullptr;  // inserted after the last paced frame
@@ -58,11 +61,14 @@ class GlShim {
   void KeepPace(Pass& pass);
   bool WorthSynchronising(const Pass& pass);
   std::int64_t SubmitAt(const Pass& pass);
+  bool Settle(const Pass& pass, std::int64_t end_ns) noexcept;
+  void DelayStart(const Pass& pass) noexcept;
   void Synchronise(proto::FrameSync wanted, std::uint32_t surface);
   void FinishFirst(Pass& pass);
   bool WaitForWork();
   std::int64_t TakeGpuTime(std::int64_t known_ns);
-  void Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns);
+  std::int64_t TakeStartDelay(const Pass& pass);
+  void Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, std::int64_t start_delay_ns);
   void PrepareMeter(weir_gl_place place, std::int64_t now_ns);
   void ExplainOnce();
   void SayOffScreen(bool off_screen);
@@ -84,6 +90,7 @@ class GlShim {
   bool software_ = false;
   std::uint64_t described_ = 0;  // agent_.attach_count() of the last Describe
   bool explained_ = false;
+  std::uint64_t presents_ = 0;     // of all windows
   std::int64_t uncharged_ns_ = 0;  // GPU time that became known after its frame was charged
 
   std::array<BatchLoop, kBatchLoops> loops_{};

@@ -277,6 +277,31 @@ TEST_F(Shim, EachWindowKeepsItsOwnPace) {
   EXPECT_LE(slept, 4) << "three windows in one thread wait at the same time, not one after the other";
 }
 
+TEST_F(Shim, ALateFrameStartDelaysTheProgramAfterItsPresent) {
+  GlShim shim(path_, "wall-clock");
+  Attach(shim);
+  const auto present = [&](proto::FrameStart start, int frames, bool other_window) {
+    host_.With([=](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 20 * kNsPerMs, .frame_start = start}); });
+    for (int i = 0; i < frames; ++i) {
+      Present(shim, 1);
+      if (other_window) Present(shim, 2);
+    }
+    std::int64_t delayed_ns = 0;
+    for (const auto& frame : host_.Drain().frames) {
+      EXPECT_LE(frame.start_delay_ns, frame.present_ns - frame.begin_ns);
+      delayed_ns += frame.start_delay_ns;
+    }
+    return delayed_ns;
+  };
+  EXPECT_EQ(present(proto::FrameStart::kEarly, 25, false), 0);
+  EXPECT_GT(present(proto::FrameStart::kLate, 5, false), 0) << "it is known what frames take";
+  EXPECT_EQ(host_.InFlight() + host_.Waiting(), 0u) << "nothing is in flight meanwhile";
+  Present(shim, 2);
+  Present(shim, 1);
+  host_.Drain();
+  EXPECT_EQ(present(proto::FrameStart::kLate, 3, true), 0) << "the thread may have to draw the other window";
+}
+
 TEST_F(Shim, ANewPaceAffectsASleepingFrameAtOnce) {
   GlShim shim(path_, "wall-clock");
   Attach(shim);

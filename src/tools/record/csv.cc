@@ -59,7 +59,9 @@ constexpr std::array kCsvColumns{
     CsvColumn{"PresentRuntime", Runtime},
     CsvColumn{"CPUStartTime", [](const CsvFrame& f) { return Ms(f.row.begin_ns - f.start_ns); }},
     CsvColumn{"MsBetweenAppStart", [](const CsvFrame& f) { return Known(HasBegin(f), f.row.end_ns - f.row.begin_ns); }},
-    CsvColumn{"MsCPUBusy", [](const CsvFrame& f) { return Known(HasBegin(f), f.row.present_ns - f.row.begin_ns); }},
+    CsvColumn{
+        "MsCPUBusy",
+        [](const CsvFrame& f) { return Known(HasBegin(f), f.row.present_ns - f.row.begin_ns - f.row.start_delay_ns); }},
     CsvColumn{"MsCPUWait", [](const CsvFrame& f) { return Ms(f.row.end_ns - f.row.present_ns); }},
     CsvColumn{"MsGPULatency", Nothing},
     CsvColumn{"MsGPUTime", [](const CsvFrame& f) { return Known(HasTimestamps(f), f.row.gpu_ns); }},
@@ -85,6 +87,7 @@ constexpr std::array kCsvColumns{
     CsvColumn{"MsWeirSync", [](const CsvFrame& f) { return Ms(f.row.sync_ns); }},
     CsvColumn{"MsWeirPace", [](const CsvFrame& f) { return Ms(f.row.pace_ns); }},
     CsvColumn{"MsWeirWait", [](const CsvFrame& f) { return Ms(f.row.wait_ns); }},
+    CsvColumn{"MsWeirStartDelay", [](const CsvFrame& f) { return Ms(f.row.start_delay_ns); }},
     CsvColumn{"MsWeirPredictedPresent",
               [](const CsvFrame& f) { return Known(f.row.predicted_ns > 0, f.row.predicted_ns); }},
     CsvColumn{"MsWeirTarget",

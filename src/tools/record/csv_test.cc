@@ -39,6 +39,15 @@ FrameRow KnownRow() {
           .interval_ns = 16 * kNsPerMs};
 }
 
+TEST(Csv, TheDelayOfALateFrameStartIsNotTheProgramsTime) {
+  FrameRow row = KnownRow();
+  row.start_delay_ns = 3 * kNsPerMs;
+  auto cells = Cells(CsvRows(100 * kNsPerMs, 0).Row(row, kGears));
+  EXPECT_EQ(cells["MsWeirStartDelay"], "3.0000");
+  EXPECT_EQ(cells["MsCPUBusy"], "1.0000");
+  EXPECT_EQ(cells["MsBetweenAppStart"], "10.0000");
+}
+
 TEST(Csv, SaysWhatEachPartOfAFrameTook) {
   auto cells = Cells(CsvRows(100 * kNsPerMs, 0).Row(KnownRow(), kGears));
   EXPECT_EQ(cells["Application"], "glxgears");

@@ -18,7 +18,7 @@ core::FramePromise PromiseOf(const VgpuView& vgpu) { return {vgpu.settings.fps, 
 
 core::FrameTimes TimesOf(const FrameRow& row) {
   return {InstantFromNs(row.begin_ns), InstantFromNs(row.present_ns), InstantFromNs(row.submit_ns),
-          InstantFromNs(row.end_ns), nanoseconds(row.predicted_ns)};
+          InstantFromNs(row.end_ns),   nanoseconds(row.predicted_ns), nanoseconds(row.start_delay_ns)};
 }
 
 double TargetMs(const VgpuView& vgpu) {

@@ -58,6 +58,8 @@ std::string SummaryText(const RecordingSummary& s) {
     text += fmt::format("  {:<30}{:>38}\n", "frame time p50, p95, p99, max",
                         fmt::format("{:.2f}  {:.2f}  {:.2f}  {:.2f} ms", MillisecondsOf(f.p50), MillisecondsOf(f.p95),
                                     MillisecondsOf(f.p99), MillisecondsOf(f.max)));
+    text += fmt::format("  {:<30}{:>38}\n", "input to present p50, p99",
+                        fmt::format("{:.2f}  {:.2f} ms", MillisecondsOf(f.input_p50), MillisecondsOf(f.input_p99)));
     const std::string promise = PromiseText(s.vgpu);
     text += fmt::format("  {:<30}{:>38}\n", promise.empty() ? "late frames" : fmt::format("late frames ({})", promise),
                         promise.empty() ? "nothing was promised" : PartText(f.late, f.frames));
@@ -79,6 +81,7 @@ ordered_json SummaryJson(const RecordingSummary& s) {
                      {"p95", MillisecondsOf(f.p95)},
                      {"p99", MillisecondsOf(f.p99)},
                      {"max", MillisecondsOf(f.max)}};
+  out["input_to_present_ms"] = {{"p50", MillisecondsOf(f.input_p50)}, {"p99", MillisecondsOf(f.input_p99)}};
   out["fps_low_1_percent"] = LowJson(f.low_1_percent);
   out["fps_low_0_1_percent"] = LowJson(f.low_0_1_percent);
   out["promise"] = {{"fps", s.vgpu.settings.fps}, {"latency_ms", MillisecondsOf(s.vgpu.settings.latency)}};

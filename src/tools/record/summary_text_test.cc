@@ -18,6 +18,8 @@ RecordingSummary KnownRecording() {
   s.figures.fps = 60;
   s.figures.p50 = s.figures.p95 = milliseconds(16);
   s.figures.p99 = s.figures.max = milliseconds(20);
+  s.figures.input_p50 = milliseconds(9);
+  s.figures.input_p99 = microseconds(12'500);
   s.figures.low_1_percent = {50, 45, 44};
   s.figures.low_0_1_percent = {40, 39, 38};
   s.figures.late = 3;
@@ -35,6 +37,7 @@ TEST(RecordingSummary, NamesTheThreeLowsApart) {
             "  1 % low, mean of slowest 1 % frames                         45.0 fps\n"
             "  1 % low, integral (worst frames filling 1 % of the time)    44.0 fps\n"
             "  frame time p50, p95, p99, max          16.00  16.00  20.00  20.00 ms\n"
+            "  input to present p50, p99                             9.00  12.50 ms\n"
             "  late frames (60 fps)                                3 of 300 (1.0 %)\n"
             "  presents mispredicted (2 ms)                   nothing was predicted\n"
             "  frames lost                                                        0\n"
@@ -47,6 +50,8 @@ TEST(RecordingSummary, HasEveryFigureForScripts) {
   EXPECT_EQ(summary["fps_low_0_1_percent"]["slowest_mean"], 39);
   EXPECT_EQ(summary["late_frames"], 3);
   EXPECT_EQ(summary["frame_ms"]["p99"], 20);
+  EXPECT_EQ(summary["input_to_present_ms"]["p50"], 9);
+  EXPECT_EQ(summary["input_to_present_ms"]["p99"], 12.5);
   EXPECT_EQ(summary["processes"][0]["program"], "glxgears");
 }
 

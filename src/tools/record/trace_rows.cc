@@ -49,8 +49,8 @@ proto::TraceFrame TraceFrameOf(const FrameRow& row, std::uint32_t process) {
   const std::int64_t held_ns = row.submit_ns - row.present_ns;
   return {.process = process,
           .surface = static_cast<std::uint32_t>(Bounded(row.surface, UINT32_MAX)),
-          .begin_ns = row.begin_ns,
-          .think_ns = Bounded(row.present_ns - row.begin_ns, kNsMax),
+          .begin_ns = row.begin_ns + row.start_delay_ns,
+          .think_ns = Bounded(row.present_ns - row.begin_ns - row.start_delay_ns, kNsMax),
           .held_ns = Bounded(held_ns, kNsMax),
           .present_ns = Bounded(row.end_ns - row.submit_ns, kNsMax),
           .gpu_ns = Bounded(row.gpu_ns, kNsMax),

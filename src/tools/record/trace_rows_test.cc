@@ -22,6 +22,10 @@ TEST(TraceRows, TheSpansOfAFrameFollowEachOther) {
   const proto::TraceFrame frame = TraceFrameOf(row, 5);
   EXPECT_EQ(frame, (proto::TraceFrame{5, 2, 100, 30, 20, 10, 7, 1, 2, 3, 9, 70}));
   EXPECT_EQ(frame.EndNs(), row.end_ns);
+  FrameRow late = row;
+  late.start_delay_ns = 25;
+  EXPECT_EQ(TraceFrameOf(late, 5).think_ns, 5U) << "what the program does again when it is played";
+  EXPECT_EQ(TraceFrameOf(late, 5).EndNs(), row.end_ns);
 }
 
 TEST(TraceRows, AChargeIsThatOfTheLastReadingOfTheAccount) {

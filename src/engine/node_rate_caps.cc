@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The caps that promised rates imply: core/oversubscribe/rate_caps decides, this file carries it into views.
+#include "core/oversubscribe/rate_caps.h"
+#include "engine/node_state.h"
+
+namespace weir::engine {
+namespace {
+
+/// Part of the device that a rate needs now; zero: its cost is not known. The mean over many frames follows a scene
+/// that has just become heavier too slowly. Of tasks that end together only the mean per task is known.
+double NeedNow(const core::VgpuView& view, Share cap) {
+  if (view.loops_gpu <= Duration{0}) return 0;
+  const Duration now = view.draws ? std::max(view.frame_gpu, view.recent_gpu) : Duration{0};
+  return core::NeedOf(view.promised, std::max(view.loops_gpu, now), cap);
+}
+
+bool PromiseRuns(const core::VgpuView& view, Instant now) {
+  return view.attached && (view.rate > 0 || core::Competes(view, now, seconds(1)));
+}
+
+}  // namespace
+
+/// A vGPU whose promise does not run keeps what it was granted, as its promise stands.
+void NodeEngine::ComputeRateCaps(Instant now, Device_& device) {
+  device.rate_claims.clear();
+  for (Vgpu_* vgpu : device.owners) {
+    const core::VgpuView& view = vgpu->View();
+    vgpu->rate_cap = Share::Whole();
+    const bool promised = view.promised > Duration{0} && device.sales->SaleOf(vgpu->id) != core::Sale::kBestEffort;
+    if (!promised || !PromiseRuns(view, now)) continue;
+    vgpu->rate_need = core::NeedSince(vgpu->rate_need, NeedNow(view, vgpu->settings.cap));
+    device.rate_claims.push_back({.id = vgpu->id,
+                                  .index = vgpu->index,
+                                  .weight = vgpu->settings.weight,
+                                  .need = vgpu->rate_need,
+                                  .own_cap = vgpu->settings.cap < Share::Whole(),
+                                  .granted = vgpu->rate_granted});
+  }
+  core::CapRates(device.rate_claims);
+  for (const core::RateClaim& claim : device.rate_claims) {
+    Vgpu_& vgpu = *device.owners[claim.index];
+    vgpu.rate_granted = claim.granted;
+    if (!claim.own_cap) vgpu.rate_cap = Share::FromFraction(claim.cap);
+  }
+}
+
+/// On a device whose caps move, what a promise needs decides about its cap already (core/oversubscribe/caps.h).
+void NodeEngine::CapRates(Instant now, Device_& device, Actions& actions) {
+  const bool wanted = device.policy->caps_rates() && device.sales->mode() != core::OversellMode::kAdaptive;
+  if (!wanted && !device.rates_capped) return;
+  if (!wanted) {
+    for (Vgpu_* vgpu : device.owners) vgpu->rate_cap = Share::Whole();
+  } else if (now >= device.rate_caps_at) {
+    device.rate_caps_at = now + core::kRateCapsEvery;
+    ComputeRateCaps(now, device);
+  }
+  device.rates_capped = false;
+  for (Vgpu_* vgpu : device.owners) {
+    core::VgpuView& view = vgpu->View();
+    const bool capped = vgpu->rate_cap < Share::Whole();
+    if (!capped && !vgpu->rate_capped) continue;
+    if (!vgpu->rate_capped) vgpu->cap_bucket = {};  // use without a cap causes no debt
+    vgpu->rate_capped = capped;
+    device.rates_capped |= capped;
+    const Share sold = device.sales->CapOf(vgpu->id);
+    view.cap = std::min(sold, vgpu->rate_cap);
+    view.ceiling = view.cap < sold ? sold : device.sales->CeilingOf(vgpu->id);
+  }
+  if (wanted && device.rate_claims.size() > 1) actions.look_again = std::min(actions.look_again, device.rate_caps_at);
+}
+
+}  // namespace weir::engine
