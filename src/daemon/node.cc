@@ -2,9 +2,11 @@
 // The node's loop: polling gates, applying actions, housekeeping.
 #include "daemon/node.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include "daemon/tenancy.h"
 #include "platform/clock.h"
@@ -73,35 +75,64 @@ void Node::Look() {
   const Instant now = platform::Now();
   looked_ = now;
   samples_.clear();
-  for (const auto& [id, tenancy] : tenancies_) {
-    if (tenancy->gate->processes().empty()) continue;
-    engine::GateSample sample{.vgpu = id, .allowance_ns = tenancy->gate->AllowanceNs()};
-    bool moved = false;
-    for (const auto& [process_id, process] : tenancy->gate->processes()) {
-      sample.waiting += process->Waiting();
-      sample.in_flight += process->InFlight();
-      sample.reserved_ns += process->ReservedNs();  // each is clamped, and kProcessesPerVgpuMax of them fit
-      moved |= process->Observe(NsOf(now));
-    }
-    sample.runs_on = sample.in_flight > 0 && !moved;
-    samples_.push_back(sample);
-  }
+  std::erase_if(sampled_, [&](Tenancy* tenancy) {
+    if (!tenancy->gate->processes().empty()) Sample(now, *tenancy);
+    if (!tenancy->resting && !tenancy->gate->processes().empty()) return false;
+    tenancy->rests_at_ns = tenancy->gate->AllowanceNs();
+    tenancy->sampled = false;
+    return true;
+  });
   SampleMemory();
   static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_, memory_samples_}, actions_));
   Carry();
   // Before it stops polling, the daemon requests doorbells and then polls once more. The last poll sees programs that
   // entered in between.
   const bool sleepy = actions_.look_again == core::kNever;
-  const bool asked = WantEntryBells(sleepy);
+  const bool asked = WantEntryBells(sleepy) || std::exchange(bells_asked_, false);
   LookAt(sleepy && asked ? now : actions_.look_again);
+}
+
+void Node::Sample(Instant now, const Tenancy& tenancy) {
+  engine::GateSample sample{.vgpu = tenancy.saved.id, .allowance_ns = tenancy.gate->AllowanceNs()};
+  bool moved = false;
+  for (const auto& [process_id, process] : tenancy.gate->processes()) {
+    sample.waiting += process->Waiting();
+    sample.in_flight += process->InFlight();
+    sample.reserved_ns += process->ReservedNs();  // each is clamped, and kProcessesPerVgpuMax of them fit
+    moved |= process->Observe(NsOf(now));
+  }
+  sample.runs_on = sample.in_flight > 0 && !moved;
+  samples_.push_back(sample);
+}
+
+/// Has the next look sample the gate. A look samples a vGPU that rests only once after each call.
+void Node::SampleNext(Tenancy& tenancy) {
+  if (std::exchange(tenancy.sampled, true)) return;
+  sampled_.insert(
+      std::ranges::lower_bound(sampled_, tenancy.saved.id, {}, [](const Tenancy* t) { return t->saved.id; }), &tenancy);
+}
+
+void Node::NoteAttached(Tenancy& tenancy) {
+  if (std::exchange(tenancy.attached, true)) return;
+  attached_.insert(
+      std::ranges::lower_bound(attached_, tenancy.saved.id, {}, [](const Tenancy* t) { return t->saved.id; }),
+      &tenancy);
+}
+
+/// The bell is asked for before the last sample, so that a program that enters in between is seen by one of them.
+void Node::SetResting(Tenancy& tenancy, bool resting) {
+  tenancy.resting = resting;
+  if (tenancy.WantBell(proto::kRingAtEntry, resting && tenancy.mode == proto::GateMode::kGated))
+    bells_asked_ |= resting;
+  if (!tenancy.gate->processes().empty()) SampleNext(tenancy);
 }
 
 /// Combines the statistics of each vGPU's executors (usually one); processes that are not executors are ignored.
 void Node::SampleMemory() {
   memory_samples_.clear();
   if (!engine_.elastic()) return;
-  for (const auto& [id, tenancy] : tenancies_) {
-    engine::MemorySample sample{.vgpu = id};
+  for (const Tenancy* tenancy : attached_) {
+    engine::MemorySample sample{.vgpu = tenancy->saved.id};
     for (const ProcessId executor : tenancy->executors) {
       const auto process = tenancy->gate->processes().find(executor);
       if (process == tenancy->gate->processes().end()) continue;
@@ -115,8 +146,9 @@ void Node::SampleMemory() {
 
 bool Node::WantEntryBells(bool wanted) {
   bool changed = false;
-  for (const auto& [id, tenancy] : tenancies_)
-    changed |= tenancy->WantBell(proto::kRingAtEntry, wanted && tenancy->mode == proto::GateMode::kGated);
+  for (Tenancy* tenancy : sampled_)
+    if (!tenancy->resting)
+      changed |= tenancy->WantBell(proto::kRingAtEntry, wanted && tenancy->mode == proto::GateMode::kGated);
   return changed;
 }
 
@@ -163,6 +195,9 @@ void Node::Carry() {
   for (const engine::RingAtEnd& ring : actions_.ring_at_end)
     if (const auto found = tenancies_.find(ring.vgpu); found != tenancies_.end())
       found->second->WantBell(proto::kRingAtEnd, ring.wanted);
+  for (const engine::Rest& rest : actions_.rest)
+    if (const auto found = tenancies_.find(rest.vgpu); found != tenancies_.end())
+      SetResting(*found->second, rest.resting);
   for (const engine::EndExecutors& end : std::exchange(actions_.end, {})) {
     const auto found = tenancies_.find(end.vgpu);
     if (found == tenancies_.end()) continue;
@@ -197,15 +232,26 @@ void Node::Note(engine::Note note) {
 
 // -- Housekeeping ----------------------------------------------------------------------------------------------------
 
+// A vGPU without processes costs nothing here: nobody reads its heartbeat.
 void Node::Housekeeping() {
   const Instant now = platform::Now();
-  for (const auto& [id, tenancy] : tenancies_) {
+  bool moved = false;
+  std::erase_if(attached_, [&](Tenancy* tenancy) {
     tenancy->gate->Beat(NsOf(now));
     Drain(*tenancy);
     for (const auto& [process_id, process] : tenancy->gate->processes())
-      if (process->ObserveDraws()) Step(engine::ProcessDraws{id, process_id, process->Draws()});
+      if (process->ObserveDraws()) Step(engine::ProcessDraws{tenancy->saved.id, process_id, process->Draws()});
     tenancy->pending.DropLate(now);
-  }
+    // Agents of an open gate do not ring, and others can't be relied on.
+    if (tenancy->resting && !tenancy->sampled && tenancy->Moved()) {
+      SampleNext(*tenancy);
+      moved = true;
+    }
+    if (!tenancy->gate->processes().empty() || !tenancy->pending.entries().empty()) return false;
+    tenancy->attached = false;
+    return true;
+  });
+  if (moved) LookNow();
   for (const VgpuId id : std::exchange(leaving_, {})) Erase(id);
   if (look_at_ == core::kNever) Look();
   housekeeping_timer_.expires_after(kHousekeeping);
@@ -259,6 +305,7 @@ void Node::OnConnection(Tenancy& tenancy) {
   const int fd = connection->get();
   const std::uint64_t number =
       tenancy.pending.Add(platform::Now(), peer->uid, {.connection = std::move(*connection), .watch = nullptr});
+  NoteAttached(tenancy);
   tenancy.pending.entries().back().connection.watch =
       std::make_unique<FdWatch>(loop_, fd, [this, &tenancy, number] { OnHello(tenancy, number); });
 }
@@ -299,6 +346,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
   if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);
   tenancy.WantBell(proto::kRingAtEntry, false);
+  SampleNext(tenancy);
   Step(engine::ProcessAttached{tenancy.saved.id, id, proto::Draws((*process)->api())});
 }
 
@@ -311,6 +359,7 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   const auto found = tenancy.gate->processes().find(id);
   if (found == tenancy.gate->processes().end()) return;
   Drain(tenancy);
+  SampleNext(tenancy);
   Look();  // charge its use so far to this vGPU: a gate without processes is not polled
   const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
   tenancy.socket_watches.erase(id);

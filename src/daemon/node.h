@@ -125,6 +125,10 @@ class Node {
   void LookNow();
   void Look();
   void SampleMemory();
+  void Sample(Instant now, const Tenancy& tenancy);
+  void SampleNext(Tenancy& tenancy);
+  void NoteAttached(Tenancy& tenancy);
+  void SetResting(Tenancy& tenancy, bool resting);
   bool IsExecutor(const Tenancy& tenancy, pid_t pid);
   gate::Places PlacesOf(const Tenancy& tenancy, pid_t asks);
   void NoteFull(Tenancy& tenancy, std::string why);
@@ -142,6 +146,7 @@ class Node {
   /// The setup of the named device, which must exist; an empty name means the first device.
   DeviceSetup& SetupNamed(const std::string& name);
   VgpuReport ReportOf(Instant now, Tenancy& tenancy);
+  VgpuReport ReportOf(Tenancy& tenancy, engine::VgpuStatus status);
 
   boost::asio::io_context& loop_;
   const std::string run_dir_;
@@ -154,6 +159,9 @@ class Node {
   std::vector<core::FrameDone> frames_done_;
   gate::Drained drained_;
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;
+  std::vector<Tenancy*> attached_;  // by id: those with processes, or with connections that have not sent Hello
+  std::vector<Tenancy*> sampled_;   // by id: of attached_, those that the next look samples
+  bool bells_asked_ = false;        // for vGPUs that rest, since the last look
   ProcessOwners owners_;
   EventLog events_;
   std::unique_ptr<PortalLine> portals_;  // null: the node has no portals

@@ -118,6 +118,7 @@ Result<VgpuId> Node::Open(const SavedVgpu& saved) {
       std::make_unique<FdWatch>(loop_, placed.gate->listener(), [this, &placed] { OnConnection(placed); });
   placed.doorbell_watch = std::make_unique<FdWatch>(loop_, placed.gate->doorbell(), [this, &placed] {
     placed.gate->AnswerDoorbell();
+    if (!placed.gate->processes().empty()) SampleNext(placed);
     LookNow();
   });
   if (saved.ephemeral) {
@@ -207,6 +208,8 @@ void Node::Erase(VgpuId id) {
   for (const auto& [process_id, process] : found->second->gate->processes()) process->EndExecutor(SIGTERM);
   found->second->executor->End();
   if (portals_ != nullptr) portals_->TakeBack(name);
+  std::erase(attached_, found->second.get());
+  std::erase(sampled_, found->second.get());
   tenancies_.erase(found);
   Step(engine::RemoveVgpu{id});
   Note({.device = device, .kind = "removed", .vgpu = name, .text = ended ? "its program has ended" : "as asked"});
@@ -251,12 +254,14 @@ Status Node::SeeDeviceMemory(const std::string& device, Bytes used) {
 }
 
 Status Node::SeeDeviceUse(const DeviceUse& use) {
+  for (Tenancy* tenancy : attached_)
+    if (!tenancy->gate->processes().empty()) SampleNext(*tenancy);
   Look();  // the reconciler compares the account with what processes have reported up to now
   std::map<pid_t, ProcessOwners::Owner> living;
-  for (const auto& [id, tenancy] : tenancies_) {
+  for (const Tenancy* tenancy : attached_) {
     if (SetupNamed(tenancy->saved.device).spec.name != use.device) continue;
     for (const auto& [process_id, process] : tenancy->gate->processes())
-      living.emplace(process->pid(), ProcessOwners::Owner{id, process_id});
+      living.emplace(process->pid(), ProcessOwners::Owner{tenancy->saved.id, process_id});
   }
   const std::vector<core::UseCounter> counters = owners_.CountersOf(platform::Now(), use.clients, living);
   return TryStep(engine::SeeDeviceUse{use.device, {.busy = use.busy, .counters = counters}});
@@ -303,7 +308,11 @@ Result<Node::Tenancy*> Node::Find(const std::string& name) {
 VgpuReport Node::ReportOf(Instant now, Tenancy& tenancy) {
   auto status = engine_.Vgpu(now, tenancy.saved.id);
   WEIR_CHECK(status.has_value());
-  VgpuReport report{.status = std::move(*status),
+  return ReportOf(tenancy, std::move(*status));
+}
+
+VgpuReport Node::ReportOf(Tenancy& tenancy, engine::VgpuStatus status) {
+  VgpuReport report{.status = std::move(status),
                     .promise = engine_.Promise(tenancy.saved.id),
                     .attach = tenancy.gate->socket_path(),
                     .opencl = tenancy.executor->path(),
@@ -331,9 +340,10 @@ Result<VgpuReport> Node::Vgpu(const std::string& name) {
 
 std::vector<VgpuReport> Node::Vgpus() {
   std::vector<VgpuReport> all;
-  for (const auto& [id, tenancy] : tenancies_) {
-    Drain(*tenancy);
-    all.push_back(ReportOf(platform::Now(), *tenancy));
+  for (Tenancy* tenancy : attached_) Drain(*tenancy);
+  for (engine::VgpuStatus& status : engine_.Vgpus(platform::Now())) {
+    Tenancy& tenancy = *tenancies_.at(status.id);
+    all.push_back(ReportOf(tenancy, std::move(status)));
   }
   return all;
 }
@@ -348,7 +358,7 @@ Result<FrameLog::Slice> Node::Frames(const std::string& name, std::uint64_t afte
 
 std::size_t Node::processes() const {
   std::size_t count = 0;
-  for (const auto& [id, tenancy] : tenancies_) count += tenancy->gate->processes().size();
+  for (const Tenancy* tenancy : attached_) count += tenancy->gate->processes().size();
   return count;
 }
 

@@ -2,6 +2,7 @@
 // The daemon's runtime state of one vGPU, beside the engine's record. Private to the node.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -21,6 +22,10 @@ struct Node::Tenancy {
   std::unique_ptr<gate::VgpuGate> gate;
   proto::GateMode mode = proto::GateMode::kOpen;
   std::uint32_t doorbell_wanted = 0;  // as last written
+  bool attached = false;              // it is in Node::attached_
+  bool sampled = false;               // it is in Node::sampled_
+  bool resting = false;               // as the engine last said
+  std::int64_t rests_at_ns = 0;       // the allowance as last sampled, while it rests
   FrameLog frames;
   std::optional<Instant> full_said;  // last event about a process that found no place
   std::unique_ptr<ExecutorHost> executor;
@@ -35,6 +40,13 @@ struct Node::Tenancy {
   std::unique_ptr<FdWatch> owner_watch;
   bool owner_ended = false;
 
+  /// Whether its gate has changed since it was last sampled. For a vGPU that rests: its agents ring too.
+  [[nodiscard]] bool Moved() const {
+    if (gate->AllowanceNs() != rests_at_ns) return true;
+    return std::ranges::any_of(gate->processes(), [](const auto& process) {
+      return process.second->Waiting() > 0 || process.second->InFlight() > 0;
+    });
+  }
   /// Whether it changes what the agents are asked for.
   bool WantBell(std::uint32_t point, bool wanted) {
     const std::uint32_t points = wanted ? doorbell_wanted | point : doorbell_wanted & ~point;

@@ -105,8 +105,8 @@ struct ProcessDetached {
   Duration unreported{};
 };
 
-/// State of a gate, copied once from shared memory and not yet checked. One entry per vGPU with processes, in any
-/// order.
+/// State of a gate, copied once from shared memory and not yet checked. One entry per vGPU with processes that does not
+/// rest (Rest), in any order.
 struct GateSample {
   VgpuId vgpu;
   std::int64_t allowance_ns = 0;
@@ -198,11 +198,20 @@ struct RingAtEnd {
   bool wanted = false;
 };
 
+/// Whether the vGPU rests: its allowance does not change, and its gate need not be sampled. Its agents are asked to
+/// ring at entry, and the gate is sampled once more after that and after each ring. A vGPU that does not rest is
+/// sampled at each look. A new vGPU does not rest.
+struct Rest {
+  VgpuId vgpu;
+  bool resting = false;
+};
+
 struct Actions {
   std::vector<Publish> publish;  // first: a mode must be published before the wake that follows it
   std::vector<Tell> tell;
   std::vector<AllowanceGrant> grant;
   std::vector<RingAtEnd> ring_at_end;
+  std::vector<Rest> rest;
   std::vector<DrainChange> leave;  // in this order
   std::vector<EndExecutors> end;
   std::vector<Note> notes;
@@ -213,6 +222,7 @@ struct Actions {
     tell.clear();
     grant.clear();
     ring_at_end.clear();
+    rest.clear();
     leave.clear();
     end.clear();
     notes.clear();

@@ -115,6 +115,7 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
     if (bounds->slots > 0) Say(*bounds, *vgpu->device, actions);
   }
   if (PromisedInterval(event.settings) != vgpu->View().promised) vgpu->rate_need = vgpu->rate_granted = 0;
+  vgpu->device->Wake(now, *vgpu, actions);
   vgpu->settings = event.settings;
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
@@ -143,6 +144,7 @@ Status NodeEngine::On(Instant now, const RemoveVgpu& event, Actions& actions) {
 Status NodeEngine::On(Instant now, const PauseVgpu& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
   if (vgpu->paused == event.paused) return Ok();
+  vgpu->device->Wake(now, *vgpu, actions);
   vgpu->paused = event.paused;
   vgpu->published = false;
   actions.tell.push_back({vgpu->id, event.paused ? proto::CommandKind::kPause : proto::CommandKind::kResume, 0});
@@ -158,12 +160,14 @@ Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
   device->policy_name = entry->name;
   device->params = std::move(params);
   device->rate_caps_at = {};
+  device->WakeAll(now, actions);
   Decide(now, *device, actions);
   return Ok();
 }
 
 Status NodeEngine::On(Instant now, const ProcessAttached& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
+  vgpu->device->Wake(now, *vgpu, actions);
   vgpu->processes.push_back(event.process);
   if (event.draws) vgpu->drawing.push_back(event.process);
   vgpu->View().attached = true;
@@ -190,6 +194,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
   if (std::erase(vgpu->processes, event.process) == 0)
     return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
+  vgpu->device->Wake(now, *vgpu, actions);
   std::erase(vgpu->drawing, event.process);
   vgpu->View().draws = vgpu->Draws();
   // No charge is refunded: a process that dies in flight has used the device, and a tenant can kill its processes as
@@ -223,6 +228,7 @@ Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) 
       found->second->memory_sample = sample;
       found->second->memory_fresh = true;
     }
+  for (auto& device : devices_) device->WakeThese(now, actions);
   for (auto& device : devices_)
     if (device->memory) SeeMemory(now, *device, actions);
   looks_.Decided(now);
@@ -242,7 +248,7 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
     vgpu->costs.Add(frame);
     Learn(frame, vgpu->last_gpu, vgpu->think, vgpu->View());
   }
-  vgpu->View().rate = vgpu->frames.Rate(now);
+  if (!vgpu->resting()) vgpu->View().rate = vgpu->frames.Rate(now);  // otherwise a sample will show that it draws
   vgpu->View().frames = vgpu->frames.totals().frames;
   vgpu->View().broken_frames = vgpu->frames.totals().broken_frames;
   vgpu->View().loops_gpu = vgpu->costs.Now().each;
@@ -255,6 +261,7 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
 // minus the sampled one. An impossible value (a tenant wrote into its region) is counted and rejected.
 void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) {
   core::VgpuView& view = vgpu.View();
+  if (vgpu.resting()) vgpu.last_progress = now;  // until now it was idle
   const Duration bound = kSpentSlack + 4 * std::max(now - vgpu.sampled_at, Duration{0});
   std::int64_t spent = 0;
   const bool beyond = __builtin_sub_overflow(vgpu.expected_allowance_ns, sample.allowance_ns, &spent);
@@ -281,6 +288,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   view.waiting = view.stuck || vgpu.paused ? 0 : sample.waiting;
   view.in_flight = view.stuck ? 0 : sample.in_flight;
   if ((busy || spent != 0) && !view.stuck) view.last_active = now;
+  if (vgpu.resting() && (busy || spent != 0 || beyond)) vgpu.device->woken.push_back(&vgpu);
 }
 
 void NodeEngine::Redecide(Instant now, Actions& actions) {
@@ -288,12 +296,12 @@ void NodeEngine::Redecide(Instant now, Actions& actions) {
 }
 
 void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
-  device.Mark(now);
+  const bool marked = device.Mark(now);
   if (device.sales->mode() != core::OversellMode::kOff) SeeSales(now, device, actions);
   if (now >= device.promises_at) SeePromises(now, device, actions);
   CapRates(now, device, actions);
   const bool kept = device.policy->keeps_caps();
-  for (std::size_t i = 0; i < device.views.size(); ++i) {
+  for (std::size_t i = 0; i < device.active; ++i) {
     core::VgpuView& view = device.views[i];
     Vgpu_& vgpu = *device.owners[i];
     view.held = false;
@@ -301,19 +309,21 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
     vgpu.cap_level = vgpu.cap_bucket.Level(now, view.cap, view.used);
     view.held = vgpu.cap_level <= Duration{0};
   }
-  device.verdicts.resize(device.views.size());
-  const Instant look_again = device.policy->Decide({now, device.views, looks_.late()}, device.verdicts);
+  device.verdicts.resize(device.active);
+  const Instant look_again =
+      device.policy->Decide({now, device.Active(), looks_.late(), device.Resting()}, device.verdicts);
   actions.look_again = std::min(actions.look_again, look_again);
   std::size_t waiters = 0;
-  for (std::size_t i = 0; i < device.views.size(); ++i) {
+  for (std::size_t i = 0; i < device.active; ++i) {
     if (kept) device.views[i].held = device.verdicts[i].held;
     waiters += Waits(device.views[i]) ? 1 : 0;
   }
-  for (std::size_t i = 0; i < device.views.size(); ++i) {
+  for (std::size_t i = 0; i < device.active; ++i) {
     Apply(*device.owners[i], device.verdicts[i], now, actions);
     const bool others_wait = waiters > (Waits(device.views[i]) ? 1u : 0u);
     AskForEnd(*device.owners[i], others_wait && device.verdicts[i].frees_device, actions);
   }
+  if (marked) device.LetRest(now, actions);
 }
 
 /// While a vGPU waits for work of another one that frees the device, the agents of the latter ring at its end. The

@@ -212,7 +212,8 @@ class NodeEngine {
   static std::optional<Duration> WaitsForOthersMost(Instant now, const Vgpu_& vgpu);
   static std::string Unkept(const Device_& device);
   static std::vector<std::string> WarningsOf(const Device_& device);
-  VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu) const;
+  VgpuStatus StatusOf(Instant now, const Vgpu_& vgpu, double device_use) const;
+  static double UseOf(Instant now, const Device_& device);
   void TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu);
   void Decide(Instant now, Device_& device, Actions& actions);
   void Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions);

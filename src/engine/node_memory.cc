@@ -175,7 +175,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   memory.needs.clear();
   memory.said.clear();
   memory.changed.clear();
-  for (Vgpu_* vgpu : device.owners) {
+  for (Vgpu_* vgpu : device.all) {
     vgpu->memory_there = std::exchange(vgpu->memory_fresh, false);
     if (!vgpu->memory_there) {
       vgpu->memory_sample = {.vgpu = vgpu->id};
@@ -243,7 +243,8 @@ Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
   }
   device->memory = std::move(memory);
   device->memory_set = std::move(set);
-  for (Vgpu_* vgpu : device->owners) vgpu->memory_asks_at = {};
+  for (Vgpu_* vgpu : device->all) vgpu->memory_asks_at = {};
+  device->WakeAll(now, actions);
   actions.notes.push_back(
       {.device = device->spec.name,
        .kind = "memory",
@@ -278,7 +279,7 @@ std::uint32_t NodeEngine::SlotsBeside(const Device_& device, const SetMemory& se
 Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
   Bytes ours{};
-  for (const Vgpu_* vgpu : device->owners) ours.count += vgpu->memory_sample.stats.resident.count;
+  for (const Vgpu_* vgpu : device->all) ours.count += vgpu->memory_sample.stats.resident.count;
   if (!device->others.See(now, event.used, ours) || !device->memory) return Ok();
   const std::uint32_t slots = SlotsBeside(*device, device->memory_set);
   const std::uint32_t others = device->others.slots();
@@ -287,7 +288,7 @@ Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& action
   const core::SlotArena& before = device->memory->balloon.arena();
   if (slots != before.slots()) {
     WEIR_TRY(std::unique_ptr<Memory_> memory, MakeMemory(*device, device->memory_set, slots));
-    for (Vgpu_* vgpu : device->owners) {
+    for (Vgpu_* vgpu : device->all) {
       vgpu->memory_asks_at = {};
       if (const std::uint32_t held = before.CountOf(vgpu->id); held > memory->balloon.MinOf(vgpu->id))
         static_cast<void>(memory->balloon.Ask(now, vgpu->id, Bytes{held * kSlotBytes.count}));
@@ -334,7 +335,7 @@ Result<MemoryMap> NodeEngine::Memory(std::string_view name) const {
   const core::SlotTurns& turns = device->memory->turns;
   for (std::uint32_t slot = 0; slot < arena.slots(); ++slot)
     map.slots.push_back({arena.sharers()[slot], turns.OwnerOf(slot), turns.Leaving(slot)});
-  for (const Vgpu_* vgpu : device->owners) map.holders.push_back({vgpu->id, vgpu->name, arena.RangesOf(vgpu->id)});
+  for (const Vgpu_* vgpu : device->all) map.holders.push_back({vgpu->id, vgpu->name, arena.RangesOf(vgpu->id)});
   std::ranges::sort(map.holders, {}, &MemoryHolder::id);
   return map;
 }

@@ -103,19 +103,23 @@ double NodeEngine::NeedOf(Instant now, const Vgpu_& vgpu) {
 }
 
 /// Adds up what the promises of a device need, and notes when that stops fitting and when it fits again. Looks at all
-/// vGPUs, so that it is called once in kPromisesEvery, and when promises have changed.
+/// vGPUs with promises, so that it is called once in kPromisesEvery, and when promises have changed.
 void NodeEngine::SeePromises(Instant now, Device_& device, Actions& actions) {
   const bool regular = device.promises_at != Instant{};
   device.promises_at = now + kPromisesEvery;
   device.promised = 0;
   device.promised_unknown = 0;
-  for (Vgpu_* vgpu : device.owners) {
+  // Without selling only a promised rate or latency needs anything, and a change of it clears `promises_at`.
+  const bool all = !regular || device.sales->mode() != core::OversellMode::kOff;
+  if (all) device.promising = device.all;
+  for (Vgpu_* vgpu : device.promising) {
     vgpu->unknown_need = vgpu->View().promised > Duration{0} && vgpu->costs.Now().loops == 0 &&
                          device.sales->SaleOf(vgpu->id) != core::Sale::kBestEffort;
     vgpu->need = NeedOf(now, *vgpu);
     device.promised += vgpu->need;
     device.promised_unknown += vgpu->unknown_need ? 1 : 0;
   }
+  if (all) std::erase_if(device.promising, [](const Vgpu_* vgpu) { return vgpu->View().promised == Duration{0}; });
   const auto change = regular ? device.fit.See(device.promised) : core::FitWatch::Change::kNone;
   if (change == core::FitWatch::Change::kNone) return;
   const bool fits = change == core::FitWatch::Change::kFits;
@@ -131,12 +135,12 @@ void NodeEngine::SeePromises(Instant now, Device_& device, Actions& actions) {
 /// The vGPUs whose promises the device can't keep if heavier ones come first, by name.
 std::vector<std::string> NodeEngine::GivingWay(const Device_& device) {
   std::vector<core::PromiseClaim> claims;
-  for (const Vgpu_* vgpu : device.owners)
-    claims.push_back({.id = vgpu->id, .index = vgpu->index, .weight = vgpu->settings.weight, .need = vgpu->need});
+  for (const Vgpu_* vgpu : device.all)
+    claims.push_back({.id = vgpu->id, .index = vgpu->place, .weight = vgpu->settings.weight, .need = vgpu->need});
   core::Grant(claims);
   std::vector<std::string> names;
   for (const core::PromiseClaim& claim : claims)
-    if (claim.gives_way()) names.push_back(device.owners[claim.index]->name);
+    if (claim.gives_way()) names.push_back(device.all[claim.index]->name);
   std::ranges::sort(names);
   return names;
 }
@@ -197,7 +201,7 @@ Status NodeEngine::CheckPromise(const Device_& device, const Vgpu_* vgpu, const 
 std::vector<std::string> NodeEngine::WarningsOf(const Device_& device) {
   if (KeepsRates(device)) return {};
   std::vector<std::string> promised;
-  for (const Vgpu_* vgpu : device.owners)
+  for (const Vgpu_* vgpu : device.all)
     if (PromisedInterval(vgpu->settings) > Duration{0}) promised.push_back(vgpu->name);
   if (promised.empty()) return {};
   std::ranges::sort(promised);

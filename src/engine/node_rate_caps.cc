@@ -20,17 +20,18 @@ bool PromiseRuns(const core::VgpuView& view, Instant now) {
 
 }  // namespace
 
-/// A vGPU whose promise does not run keeps what it was granted, as its promise stands.
+/// Looks at all vGPUs, so it is called once in kRateCapsEvery. A vGPU whose promise does not run keeps what it was
+/// granted, as its promise stands.
 void NodeEngine::ComputeRateCaps(Instant now, Device_& device) {
   device.rate_claims.clear();
-  for (Vgpu_* vgpu : device.owners) {
+  for (Vgpu_* vgpu : device.all) {
     const core::VgpuView& view = vgpu->View();
     vgpu->rate_cap = Share::Whole();
     const bool promised = view.promised > Duration{0} && device.sales->SaleOf(vgpu->id) != core::Sale::kBestEffort;
     if (!promised || !PromiseRuns(view, now)) continue;
     vgpu->rate_need = core::NeedSince(vgpu->rate_need, NeedNow(view, vgpu->settings.cap));
     device.rate_claims.push_back({.id = vgpu->id,
-                                  .index = vgpu->index,
+                                  .index = vgpu->place,
                                   .weight = vgpu->settings.weight,
                                   .need = vgpu->rate_need,
                                   .own_cap = vgpu->settings.cap < Share::Whole(),
@@ -38,7 +39,7 @@ void NodeEngine::ComputeRateCaps(Instant now, Device_& device) {
   }
   core::CapRates(device.rate_claims);
   for (const core::RateClaim& claim : device.rate_claims) {
-    Vgpu_& vgpu = *device.owners[claim.index];
+    Vgpu_& vgpu = *device.all[claim.index];
     vgpu.rate_granted = claim.granted;
     if (!claim.own_cap) vgpu.rate_cap = Share::FromFraction(claim.cap);
   }
@@ -49,13 +50,14 @@ void NodeEngine::CapRates(Instant now, Device_& device, Actions& actions) {
   const bool wanted = device.policy->caps_rates() && device.sales->mode() != core::OversellMode::kAdaptive;
   if (!wanted && !device.rates_capped) return;
   if (!wanted) {
-    for (Vgpu_* vgpu : device.owners) vgpu->rate_cap = Share::Whole();
+    for (Vgpu_* vgpu : device.all) vgpu->rate_cap = Share::Whole();
   } else if (now >= device.rate_caps_at) {
     device.rate_caps_at = now + core::kRateCapsEvery;
     ComputeRateCaps(now, device);
   }
   device.rates_capped = false;
-  for (Vgpu_* vgpu : device.owners) {
+  for (std::size_t i = 0; i < device.active; ++i) {
+    Vgpu_* const vgpu = device.owners[i];
     core::VgpuView& view = vgpu->View();
     const bool capped = vgpu->rate_cap < Share::Whole();
     if (!capped && !vgpu->rate_capped) continue;

@@ -88,6 +88,7 @@ Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
   if (const VgpuId named = device->sales->named()) actions.leave.push_back({.vgpu = named});
   device->sales = std::move(sales);
   device->promises_at = {};
+  device->WakeAll(now, actions);
   for (core::VgpuView& view : device->views) {
     view.cap = device->sales->CapOf(view.id);
     view.ceiling = {};  // until the next decision, if the device is oversold

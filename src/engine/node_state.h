@@ -70,7 +70,9 @@ struct NodeEngine::Vgpu_ {
   std::string name;
   VgpuSettings settings;
   Device_* device = nullptr;
+  std::size_t place = 0;  // in `all` of its device
   std::size_t index = 0;  // in the views of its device
+  [[nodiscard]] bool resting() const;
   std::vector<ProcessId> processes;
   std::vector<ProcessId> drawing;  // the processes among these that draw
   [[nodiscard]] bool Draws() const { return processes.empty() || !drawing.empty(); }
@@ -129,6 +131,7 @@ struct NodeEngine::Vgpu_ {
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
   UseMarks marks;
+  Duration used_at_rest{};  // charged until it began to rest
   std::uint64_t records_lost = 0;
   std::uint64_t records_bad = 0;
   std::uint64_t samples_bad = 0;
@@ -161,6 +164,7 @@ struct NodeEngine::Memory_ {
 };
 
 /// The views are contiguous, so that policies walk one array; a view's slot is stable while its index may change.
+/// Decisions are about active vGPUs only, so that a vGPU that rests costs nothing at each of them (node_rest.cc).
 struct NodeEngine::Device_ {
   DeviceSpec spec;
   std::string policy_name;
@@ -172,6 +176,7 @@ struct NodeEngine::Device_ {
   double promised = 0;                       // sum of the vGPUs' needs, as of the last check
   std::size_t promised_unknown = 0;          // vGPUs whose need is not known
   Instant promises_at{};                     // time of the next check; {}: promises have changed
+  std::vector<Vgpu_*> promising;             // vGPUs with a promised rate or latency, as of the last check of all
   std::vector<core::RateClaim> rate_claims;  // as of the last check
   Instant rate_caps_at{};                    // time of the next check of the caps that promised rates imply
   bool rates_capped = false;                 // a view has such a cap
@@ -179,58 +184,51 @@ struct NodeEngine::Device_ {
   SetMemory memory_set;                      // the event that made it elastic
   core::OthersMemory others;                 // slots that are not available to vGPUs
   core::UseReconciler reconciler;
-  std::vector<core::VgpuView> views;
-  std::vector<Vgpu_*> owners;  // of the views, in the same order
-  std::vector<core::Verdict> verdicts;
+  std::vector<Vgpu_*> all;            // by place
+  std::vector<core::VgpuView> views;  // of the active vGPUs, by place; then of those that rest, in any order
+  std::vector<Vgpu_*> owners;         // of the views, in the same order
+  std::size_t active = 0;             // vGPUs
+  core::RestingVgpus rest;            // without its views
+  std::vector<Vgpu_*> woken;          // scratch: resting vGPUs to be made active
+  std::vector<core::VgpuView> moved;  // scratch, as is the next one
+  std::vector<Vgpu_*> moved_owners;
+  std::vector<core::Verdict> verdicts;  // about the active vGPUs
   std::vector<std::uint32_t> free_slots;
   Instant busy_until{};        // earliest expected end of the charged work
   Duration gone{};             // charged to vGPUs that were removed
+  Duration rest_used{};        // charged to the vGPUs that rest, until they began to
   UseMarks marks;              // of all vGPUs, those that were removed included
   Duration marked_used{};      // at the last of these marks
-  std::int64_t rated_at = -1;  // tenth of a second of the last marks, and of the views' rates, which FramesDone
+  std::int64_t rated_at = -1;  // tenth of a second of the last marks, and of the active views' rates, which FramesDone
                                // updates too; -1: a vGPU has none yet
 
-  void Place(Vgpu_& vgpu) {
-    const auto fresh = static_cast<std::uint32_t>(views.size());
-    const std::uint32_t slot = free_slots.empty() ? fresh : free_slots.back();
-    if (!free_slots.empty()) free_slots.pop_back();
-    vgpu.index = views.size();
-    owners.push_back(&vgpu);
-    rated_at = -1;
-    promises_at = {};
-    rate_caps_at = {};
-    views.push_back({.id = vgpu.id,
-                     .slot = slot,
-                     .weight = vgpu.settings.weight,
-                     .cap = sales->CapOf(vgpu.id),
-                     .promised = PromisedInterval(vgpu.settings)});
-  }
-  void Drop(const Vgpu_& vgpu) {
-    const std::size_t hole = vgpu.index;
-    gone += views[hole].used;
-    promises_at = {};
-    rate_caps_at = {};
-    free_slots.push_back(views[hole].slot);
-    views[hole] = views.back();
-    owners[hole] = owners.back();
-    owners[hole]->index = hole;
-    views.pop_back();
-    owners.pop_back();
-  }
-  /// The next vGPU in the order of the views; null after the last one.
+  [[nodiscard]] std::span<core::VgpuView> Active() { return std::span(views).first(active); }
+  [[nodiscard]] core::RestingVgpus Resting() const;
+  /// A new vGPU is active.
+  void Place(Vgpu_& vgpu);
+  void Drop(const Vgpu_& vgpu);
+  /// Makes a vGPU active, if it rests.
+  void Wake(Instant now, Vgpu_& vgpu, Actions& actions);
+  void WakeAll(Instant now, Actions& actions);
+  /// Makes the vGPUs in `woken` active.
+  void WakeThese(Instant now, Actions& actions);
+  /// Lets active vGPUs rest that have been idle for long. The last decision was about all active ones.
+  void LetRest(Instant now, Actions& actions);
+  /// The next active vGPU in the order of the views; null after the last one.
   [[nodiscard]] Vgpu_* Behind(const Vgpu_& vgpu) const {
-    return vgpu.index + 1 < owners.size() ? owners[vgpu.index + 1] : nullptr;
+    return vgpu.index + 1 < active ? owners[vgpu.index + 1] : nullptr;
   }
   /// `charge` is negative if a reservation exceeded the work's actual time.
   void NoteCharge(Instant now, Duration charge) {
     if (charge > Duration{0}) busy_until = std::max(busy_until, now);
     busy_until = std::min(busy_until + charge, now + kChargedWorkMax);
   }
-  void Mark(Instant now) {
+  /// Marks the use of the active vGPUs, and updates their rates, once in a tenth of a second. Whether it did.
+  bool Mark(Instant now) {
     const std::int64_t tenth = NsOf(now) / Duration{milliseconds(100)}.count();
-    if (tenth == rated_at) return;
-    Duration used = gone;
-    for (std::size_t i = 0; i < owners.size(); ++i) {
+    if (tenth == rated_at) return false;
+    Duration used = gone + rest_used;
+    for (std::size_t i = 0; i < active; ++i) {
       owners[i]->marks.Mark(now, views[i].used);
       views[i].rate = owners[i]->frames.Rate(now);
       used += views[i].used;
@@ -238,15 +236,25 @@ struct NodeEngine::Device_ {
     marks.Mark(now, used);
     marked_used = used;
     rated_at = tenth;
+    return true;
   }
   /// GPU time that others than the vGPU used in the last second, as of the last marks.
   [[nodiscard]] Duration OthersUse(Instant now, const Vgpu_& vgpu) const {
     const double used = marks.Rate(now, marked_used) - vgpu.marks.Rate(now, vgpu.View().used);
     return FromSeconds(std::clamp(used, 0.0, 1.0));
   }
+
+ private:
+  [[nodiscard]] Duration RestsAfter(const core::VgpuView& view) const;
+  [[nodiscard]] bool MayRest(const core::VgpuView& view, Instant now) const;
+  void CountResting(const core::VgpuView& view, bool more);
+  void MoveTo(std::size_t index, const core::VgpuView& view, Vgpu_* owner);
+  void Swap(std::size_t a, std::size_t b);
+  void SortIn();
 };
 
 inline core::VgpuView& NodeEngine::Vgpu_::View() const { return device->views[index]; }
+inline bool NodeEngine::Vgpu_::resting() const { return index >= device->active; }
 
 inline MemoryGrant NodeEngine::MemoryOf(const Vgpu_& vgpu) {
   return vgpu.device->memory ? ElasticMemoryOf(vgpu) : MemoryGrant{.limit = SlotsOf(vgpu.settings.memory_max)};

@@ -37,10 +37,8 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
                         .offer = device->sales->OfferNow(),
                         .account = device->sales->account(),
                         .memory = MemoryOf(*device)};
-    for (std::size_t i = 0; i < device->views.size(); ++i) {
-      status.gpu_use += device->owners[i]->marks.Rate(now, device->views[i].used);
-      status.gpu_total += device->views[i].used;
-    }
+    status.gpu_use = UseOf(now, *device);
+    for (const core::VgpuView& view : device->views) status.gpu_total += view.used;
     all.push_back(std::move(status));
   }
   return all;
@@ -48,13 +46,22 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
 
 std::vector<VgpuStatus> NodeEngine::Vgpus(Instant now) const {
   std::vector<VgpuStatus> all;
-  for (const auto& [id, vgpu] : vgpus_) all.push_back(StatusOf(now, *vgpu));
+  std::map<const Device_*, double> use;
+  for (const auto& device : devices_) use[device.get()] = UseOf(now, *device);
+  for (const auto& [id, vgpu] : vgpus_) all.push_back(StatusOf(now, *vgpu, use[vgpu->device]));
   return all;
 }
 
 Result<VgpuStatus> NodeEngine::Vgpu(Instant now, VgpuId id) const {
   WEIR_TRY(const Vgpu_* vgpu, Get(id));
-  return StatusOf(now, *vgpu);
+  return StatusOf(now, *vgpu, UseOf(now, *vgpu->device));
+}
+
+/// By all vGPUs of the device in the last second, as a part of its capacity.
+double NodeEngine::UseOf(Instant now, const Device_& device) {
+  double use = 0;
+  for (const Vgpu_* vgpu : device.all) use += vgpu->marks.Rate(now, vgpu->View().used);
+  return use;
 }
 
 Result<Duration> NodeEngine::GpuTotal(VgpuId id) const {
@@ -76,7 +83,7 @@ Result<VgpuId> NodeEngine::Find(std::string_view name) const {
                                               : fmt::format("no vGPU named '{}'; existing: {}", name, known));
 }
 
-VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu) const {
+VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu, double device_use) const {
   const core::VgpuView& view = vgpu.View();
   VgpuStatus status{.id = vgpu.id,
                     .name = vgpu.name,
@@ -98,10 +105,7 @@ VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu) const {
                     .memory_min = vgpu.device->memory ? vgpu.device->memory->balloon.MinOf(vgpu.id) : 0,
                     .memory_waits = vgpu.device->memory && vgpu.device->memory->turns.Waits(vgpu.id),
                     .memory_sample = vgpu.memory_sample};
-  double all = 0;
-  for (std::size_t i = 0; i < vgpu.device->views.size(); ++i)
-    all += vgpu.device->owners[i]->marks.Rate(now, vgpu.device->views[i].used);
-  status.gpu_share = all > 0 ? status.gpu_use / all : 0;
+  status.gpu_share = device_use > 0 ? status.gpu_use / device_use : 0;
   status.state = vgpu.paused                             ? VgpuState::kPaused
                  : view.waiting > 0                      ? VgpuState::kWaiting
                  : core::Competes(view, now, seconds(1)) ? VgpuState::kRunning

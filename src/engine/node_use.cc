@@ -65,7 +65,7 @@ void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
 
 Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
-  std::vector<Vgpu_*> vgpus = device->owners;
+  std::vector<Vgpu_*> vgpus = device->all;
   std::ranges::sort(vgpus, {}, &Vgpu_::id);
   std::vector<ProcessId> listed;
   for (const core::UseCounter& counter : event.reading.counters)
@@ -73,15 +73,19 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
   std::ranges::sort(listed);
   std::vector<core::VgpuUse> uses;
   uses.reserve(vgpus.size());
+  std::vector<Duration> charged;
+  charged.reserve(vgpus.size());
   for (Vgpu_* vgpu : vgpus) {
     const bool partial = vgpu->ended_beyond > 0 || std::ranges::any_of(vgpu->ended, [&](ProcessId process) {
                            return !std::ranges::binary_search(listed, process);
                          });
+    charged.push_back(vgpu->View().used);
     uses.push_back(UseOf(*vgpu, partial));
   }
   device->reconciler.Settle(now, event.reading, uses);
   for (std::size_t i = 0; i < vgpus.size(); ++i) {
     Vgpu_& vgpu = *vgpus[i];
+    const Duration before = charged[i];
     Correct(vgpu, uses[i]);
     LearnScale(vgpu, uses[i]);
     if (uses[i].correction > Duration{0}) vgpu.View().last_active = now;
@@ -89,7 +93,10 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
     vgpu.listed = uses[i].listed;
     vgpu.ended.clear();
     vgpu.ended_beyond = 0;
+    if (vgpu.resting() && (vgpu.View().used != before || vgpu.View().last_active == now))
+      device->woken.push_back(&vgpu);
   }
+  device->WakeThese(now, actions);
   Decide(now, *device, actions);
   return Ok();
 }

@@ -3,6 +3,10 @@
 // ample.
 #include <benchmark/benchmark.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "gate/agent.h"
 #include "platform/clock.h"
 #include "tests/harness/gate_host.h"
@@ -102,6 +106,41 @@ void BM_DrainAFullRing(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * proto::kRingRecords);
 }
 BENCHMARK(BM_DrainAFullRing)->Unit(benchmark::kMicrosecond);
+
+/// Waking the only thread that waits: the daemon's call, and the thread's own call for the next one in turn. The thread
+/// has waited for less than 50 ms, as nearly all threads have.
+void BM_WakeNext(benchmark::State& state, int waiters) {
+  const TempFolder folder;
+  GateHost host(folder / "v");
+  host.SetMode(proto::GateMode::kGated);
+  Agent agent(folder / "v", proto::Api::kGl, "bench");
+  host.SetAllowance(1'000'000'000);
+  const auto attached = [&agent] { return Present(agent, platform::NowNs()), agent.attached(); };
+  if (!weir::testing::WaitUntil(attached)) return state.SkipWithError(agent.last_error().c_str());
+  host.SetAllowance(0);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < waiters; ++i)
+    threads.emplace_back([&] {
+      while (!over) Present(agent, platform::NowNs());
+    });
+  for (auto _ : state) {
+    if (waiters > 0 && !weir::testing::WaitUntil([&] { return host.Waiting() == static_cast<std::uint32_t>(waiters); }))
+      return state.SkipWithError("nobody waits");
+    const std::int64_t took_ns = host.With([waiters](VgpuGate& gate) {
+      if (waiters > 0) gate.Grant(1 - gate.AllowanceNs());
+      const std::int64_t begin_ns = platform::NowNs();
+      gate.WakeNext();
+      return platform::NowNs() - begin_ns;
+    });
+    state.SetIterationTime(static_cast<double>(took_ns) * 1e-9);
+  }
+  over = true;
+  host.SetMode(proto::GateMode::kOpen);
+  for (std::thread& thread : threads) thread.join();
+}
+BENCHMARK_CAPTURE(BM_WakeNext, nobody, 0)->UseManualTime();
+BENCHMARK_CAPTURE(BM_WakeNext, one, 1)->UseManualTime();
 
 /// The daemon's reads of every gate in each poll.
 void BM_SampleGates(benchmark::State& state) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate/turns.h"
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "tests/harness/gate_fixture.h"
@@ -18,6 +20,59 @@ TEST(TurnBit, TellsAgesApartByDoubling) {
   EXPECT_EQ(TurnBit(64 * kWaitSlice), 128U);
   EXPECT_EQ(TurnBit(seconds(86'400)), 2048U);
   EXPECT_LT(TurnBit(seconds(86'400)), kWaitsForNoTurn);
+}
+
+/// Records the ages that a waker tries. A thread is there for each of `there`.
+struct Wakes {
+  std::uint32_t there = 0;
+  std::vector<std::uint32_t> tried{};
+  bool operator()(std::atomic<std::uint32_t>&, std::uint32_t bits) {
+    tried.push_back(bits);
+    return (bits & there) != 0;
+  }
+};
+
+std::vector<std::uint32_t> TriedBy(proto::VgpuRegion& region, std::uint32_t there) {
+  Wakes wakes{.there = there};
+  WakeNext(region, std::ref(wakes));
+  return wakes.tried;
+}
+
+TEST(WakeNext, IsOneCallForTheOnlyThreadThatWaits) {
+  const auto region = std::make_unique<proto::VgpuRegion>();
+  for (const Duration waited : {Duration{0}, 5 * kWaitSlice, 2'000 * kWaitSlice}) {
+    const std::uint32_t bit = TurnBit(waited);
+    region->waiting_ages = 0;
+    NoteTurn(*region, bit);
+    EXPECT_EQ(TriedBy(*region, bit), std::vector{bit});
+    EXPECT_EQ(TriedBy(*region, bit), std::vector{bit}) << "others of this age may wait";
+  }
+}
+
+TEST(WakeNext, TriesTheOldestAgeFirstAndForgetsAgesAtWhichNobodyWaits) {
+  const auto region = std::make_unique<proto::VgpuRegion>();
+  for (const std::uint32_t bit : {1U, 4U, 64U, kWaitsForNoTurn}) NoteTurn(*region, bit);
+  EXPECT_EQ(TriedBy(*region, 1U | 4U), (std::vector{64U, 4U}));
+  EXPECT_EQ(TriedBy(*region, 1U | 4U), std::vector{4U});
+  EXPECT_EQ(TriedBy(*region, 1U), (std::vector{4U, 1U}));
+  EXPECT_EQ(TriedBy(*region, 0), (std::vector{1U, kAllTurns})) << "an agent before 1.8 may wait";
+  EXPECT_EQ(TriedBy(*region, 0), std::vector{kAllTurns});
+}
+
+// A thread that has set its bit and does not sleep yet is not found by the call. It must not sleep with the bit
+// cleared.
+TEST(WakeNext, ClearsABitBeforeItIncrementsTheWordOfThoseWhoSetIt) {
+  const auto region = std::make_unique<proto::VgpuRegion>();
+  const std::uint32_t word = region->wake_word;
+  NoteTurn(*region, 1);
+  WakeNext(*region, [&](std::atomic<std::uint32_t>& futex, std::uint32_t bit) {
+    if (bit != 1) return false;
+    EXPECT_EQ(region->waiting_ages, 0U);
+    EXPECT_NE(futex, word) << "it does not fall asleep";
+    NoteTurn(*region, 1);  // but sets its bit again, and sleeps now
+    return false;
+  });
+  EXPECT_EQ(TriedBy(*region, 1), std::vector{1U});
 }
 
 // Each grant is for one frame. A wake of all threads gave some processes a fifth of the mean, and others three times

@@ -29,7 +29,8 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 /// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
 /// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the
-/// end; 1.8: programs that present nothing, late frame starts
+/// end; 1.8: programs that present nothing, late frame starts,
+/// ages of waiting threads
 inline constexpr std::uint16_t kGateVersionMinor = 8;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
@@ -103,9 +104,13 @@ struct VgpuRegion {
   AtomicU32 memory_order;       // increases by two when one of these fields or the limit changes; odd during a write
   AtomicU32 frame_start;        // FrameStart (1.8)
 
-  // -- offset 128: waking. Writer: daemon. A shared (not private) futex word; incremented before every wake.
+  // -- offset 128: waking. Writer: daemon, and agents that wake the next thread. A shared (not private) futex word;
+  // incremented before every wake.
   AtomicU32 wake_word;
-  std::uint8_t reserved1[60];
+  // (1.8) Bits of the ages at which threads wait for allowance (gate/turns.h), so that a waker tries no others. Writer:
+  // agents set the bit that they wait with; a waker clears the bits at which no thread waits.
+  AtomicU32 waiting_ages;
+  std::uint8_t reserved1[56];
 
   // -- offset 192: allowance, on its own cache line. GPU time (ns of the device's unit) that the vGPU may still spend.
   // Agents subtract (reserve on entry, settle afterwards); the daemon adds. Negative values are debt, which is never
@@ -129,6 +134,7 @@ static_assert(offsetof(VgpuRegion, memory_max_slots) == 116);
 static_assert(offsetof(VgpuRegion, memory_order) == 120);
 static_assert(offsetof(VgpuRegion, frame_start) == 124);
 static_assert(offsetof(VgpuRegion, wake_word) == 128);
+static_assert(offsetof(VgpuRegion, waiting_ages) == 132);
 static_assert(offsetof(VgpuRegion, allowance_ns) == 192);
 static_assert(offsetof(VgpuRegion, fail_opens) == 200);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/check.h"
 #include "sim/checkers.h"
@@ -26,6 +27,7 @@ void Simulation::StartNode(std::uint32_t index) {
     gates_[gate].mode = proto::GateMode::kOpen;
     gates_[gate].interval = Duration{0};
     gates_[gate].ring_at_end = false;
+    gates_[gate].resting = false;
     gates_[gate].record.worked_since_ns = gates_[gate].record.booked_ns = 0;
     if (!gates_[gate].sold) continue;
     const bool restored = now_ > start_;
@@ -109,10 +111,11 @@ Duration Simulation::ReservedOf(const Gate& gate) const {
 }
 
 void Simulation::Sample(std::uint32_t index) {
-  const Node& node = nodes_[index];
+  Node& node = nodes_[index];
   samples_.clear();
   memory_samples_.clear();
-  for (const std::uint32_t g : node.gates) {
+  bool any_leaves = false;
+  for (const std::uint32_t g : node.sampled) {
     Gate& gate = gates_[g];
     std::uint32_t attached = 0, waiting = 0, in_flight = 0;
     for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
@@ -121,6 +124,10 @@ void Simulation::Sample(std::uint32_t index) {
       ++attached;
       waiting += loop.state == State::kWaiting ? 1 : 0;
       in_flight += loop.entered ? 1 : 0;
+    }
+    if (attached == 0 || gate.resting) {
+      gate.to_sample = false;
+      any_leaves = true;
     }
     if (attached == 0) continue;
     engine::GateSample& sample = samples_.emplace_back();
@@ -131,6 +138,14 @@ void Simulation::Sample(std::uint32_t index) {
     if (scenario_.devices[index].account > Duration{0}) sample.reserved_ns = ReservedOf(gate).count();
     if (Elastic()) SampleMemory(gate, attached);
   }
+  if (any_leaves) std::erase_if(node.sampled, [this](std::uint32_t g) { return !gates_[g].to_sample; });
+}
+
+/// Has the next look sample the gate. A look samples a gate that rests only once after each call.
+void Simulation::SampleNext(std::uint32_t gate) {
+  if (std::exchange(gates_[gate].to_sample, true)) return;
+  std::vector<std::uint32_t>& sampled = nodes_[gates_[gate].node].sampled;
+  sampled.insert(std::ranges::lower_bound(sampled, gate), gate);
 }
 
 void Simulation::Look(std::uint32_t index) {
@@ -243,6 +258,10 @@ void Simulation::Carry(std::uint32_t index) {
     gates_[gate_of(ring.vgpu)].ring_at_end = ring.wanted;
     mix(ring.vgpu.value * 2 + (ring.wanted ? 1 : 0));
   }
+  for (const engine::Rest& rest : node.actions.rest) {
+    gates_[gate_of(rest.vgpu)].resting = rest.resting;
+    if (!rest.resting) SampleNext(gate_of(rest.vgpu));
+  }
   actions_ += node.actions.publish.size() + node.actions.grant.size() + node.actions.tell.size();
   for (const std::uint32_t gate : woken) {
     if (Elastic()) AdvanceMemory(gate);
@@ -289,6 +308,7 @@ void Simulation::Attach(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.process = ProcessId{NodeOf(loop).next_process++};
   loop.reported = loop.finished;  // what was rendered while nobody kept books is charged to nobody
+  SampleNext(loop.gate);
   Step(GateOf(loop).node, engine::ProcessAttached{GateOf(loop).id, loop.process, !GateOf(loop).tenant->compute});
 }
 

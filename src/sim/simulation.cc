@@ -408,6 +408,10 @@ void Simulation::EnterGate(std::uint32_t index) {
   loop.paced = now_ - loop.synchronised;
   loop.resumed = now_;
   if (!loop.process) return PassGate(index);
+  if (gate.resting) {
+    SampleNext(loop.gate);
+    if (gate.mode == proto::GateMode::kGated) RingNow(gate.node);
+  }
   const bool pass =
       gate.mode == proto::GateMode::kOpen || (gate.mode == proto::GateMode::kGated && gate.allowance_ns > 0);
   if (pass) {

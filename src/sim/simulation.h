@@ -122,6 +122,8 @@ class Simulation {
     proto::FrameStart start = proto::FrameStart::kEarly;
     Duration interval{};
     bool ring_at_end = false;
+    bool resting = false;    // its loops ring at entry, and looks do not sample it
+    bool to_sample = false;  // it is in Node::sampled
     const Tenant* tenant = nullptr;
     engine::VgpuSettings settings;
     bool here = false;
@@ -153,6 +155,7 @@ class Simulation {
     std::unique_ptr<SwitchedMemory> switched;
     RecentPart copying;
     std::vector<std::uint32_t> gates;
+    std::vector<std::uint32_t> sampled;    // the gates that the next look samples, in the order of `gates`
     std::vector<std::uint32_t> customers;  // gates that are not sold yet, in the order in which they come
     std::string policy;
     core::PolicyParams params;
@@ -246,6 +249,7 @@ class Simulation {
   void BatchDone(const core::DeviceCompletion& done);
   [[nodiscard]] Duration ReservedOf(const Gate& gate) const;
   void Sample(std::uint32_t node);
+  void SampleNext(std::uint32_t gate);
   void Look(std::uint32_t node);
   void LookAt(std::uint32_t node, Instant when);
   void RingBell(std::uint32_t node);

@@ -30,6 +30,7 @@ class Cap final : public Policy {
 
   [[nodiscard]] bool keeps_caps() const override { return true; }
   [[nodiscard]] bool caps_rates() const override { return caps_rates_; }
+  [[nodiscard]] Duration remembers() const override { return order_->remembers(); }
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     views_.assign(input.vgpus.begin(), input.vgpus.end());
@@ -41,11 +42,14 @@ class Cap final : public Policy {
       const bool wants = view.waiting > 0 || view.in_flight > 0 || view.stuck;
       const Duration kept = wants ? view.frame_gpu : Duration{0};
       left_[i] = LeftOf(view, input.now, kept);
-      view.weight = std::max<std::uint32_t>(view.cap.ppm / (Share::kWholePpm / kWeightMax), 1);
+      view.weight = CapWeight(view);
       view.held = left_[i].of_cap <= Duration{0};
       awake |= Competes(view, input.now, kRenewedFor);
     }
-    const Instant look_again = order_->Decide({input.now, views_, input.late}, verdicts);
+    last_ = input.now;
+    RestingVgpus resting = input.resting;
+    resting.weights = resting.cap_weights;
+    const Instant look_again = order_->Decide({input.now, views_, input.late, resting}, verdicts);
     giving_way_.See(input.now, input.vgpus);
     for (std::size_t i = 0; i < views_.size(); ++i) {
       views_[i].used = input.vgpus[i].used;
@@ -68,6 +72,7 @@ class Cap final : public Policy {
     Duration charged{};
     Duration beyond{};  // the part of `charged` that went beyond its cap
     bool lent = false;  // it was admitted beyond its cap since its slice was used up
+    Instant seen{};     // time of the last decision about it
   };
 
   /// What the vGPU may spend of its cap and of its ceiling. Borrowed time is charged to the ceiling only, and is not
@@ -75,6 +80,8 @@ class Cap final : public Policy {
   TimeLeft LeftOf(VgpuView& view, Instant now, Duration kept) {
     bool fresh = false;
     Account& account = accounts_.At(view, fresh);
+    if (!fresh && account.seen != last_) CatchUp(account, view);
+    account.seen = now;
     if (account.lent && !fresh) account.beyond += view.used - account.charged;
     account.charged = view.used;
     TimeLeft left;
@@ -86,11 +93,18 @@ class Cap final : public Policy {
     return left;
   }
 
+  /// The vGPU has rested until the last decision, and wanted nothing: its slices until then are those of an idle vGPU.
+  void CatchUp(Account& account, const VgpuView& view) {
+    account.of_ceiling.Left(clock_, last_, std::max(view.cap, view.ceiling), account.charged, Duration{0});
+    account.of_cap.Left(clock_, last_, view.cap, account.charged - account.beyond, Duration{0});
+  }
+
   const SliceClock clock_;
   const std::unique_ptr<Policy> order_;
   const bool caps_rates_;
   PromisesFirst promises_;
   GivingWay giving_way_;
+  Instant last_{};  // time of the last decision
   SlotStates<Account> accounts_;
   std::vector<VgpuView> views_;
   std::vector<TimeLeft> left_;

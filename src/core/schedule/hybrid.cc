@@ -39,6 +39,8 @@ class Hybrid final : public Policy {
 
   [[nodiscard]] bool caps_rates() const override { return params_.cap_rates; }
 
+  [[nodiscard]] Duration remembers() const override { return std::max(shares_->remembers(), sla_->remembers()); }
+
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu);
     if (second_ends_ == Instant{}) StartSecond(input);
@@ -49,7 +51,7 @@ class Hybrid final : public Policy {
         LookForLowRate(input);
       StartSecond(input);
     }
-    bool attached = false;
+    bool attached = input.resting.attached > 0;
     for (const VgpuView& vgpu : input.vgpus) attached |= vgpu.attached;
     const Instant look = sla_mode_ ? sla_->Decide(input, verdicts) : DecideShares(input, verdicts);
     return attached ? std::min(look, second_ends_) : look;
@@ -59,7 +61,13 @@ class Hybrid final : public Policy {
   void StartSecond(const PolicyInput& input) {
     second_began_ = input.now;
     second_ends_ = input.now + kSecond;
-    for (const VgpuView& vgpu : input.vgpus) TenantOf(vgpu).used_before = vgpu.used;
+    ForAll(input, [this](const VgpuView& vgpu) { TenantOf(vgpu).used_before = vgpu.used; });
+  }
+
+  /// Also the vGPUs that rest. Once a second at most.
+  static void ForAll(const PolicyInput& input, auto&& each) {
+    for (const VgpuView& vgpu : input.vgpus) each(vgpu);
+    for (const VgpuView& vgpu : input.resting.views) each(vgpu);
   }
 
   /// A program that presents nothing and requests nothing is not starved.
@@ -70,14 +78,14 @@ class Hybrid final : public Policy {
   /// Algorithm 1, lines 2 and 3: the rate of one and the same vGPU is low for Time s.
   void LookForLowRate(const PolicyInput& input) {
     bool starved = false;
-    for (const VgpuView& vgpu : input.vgpus) {
+    ForAll(input, [&](const VgpuView& vgpu) {
       const Duration interval = vgpu.promised > Duration{0} ? vgpu.promised : least_interval_;
       const bool has_rate = vgpu.draws || vgpu.promised > Duration{0};
       const bool low = has_rate && Counts(vgpu, input.now) && vgpu.rate < (1 - params_.fps_slack) / SecondsOf(interval);
       Tenant& tenant = TenantOf(vgpu);
       tenant.low_s = low ? tenant.low_s + 1 : 0;
       starved |= tenant.low_s >= params_.wait / seconds(1);
-    }
+    });
     if (!starved) return;
     sla_mode_ = true;
     low_use_s_ = 0;
@@ -87,12 +95,12 @@ class Hybrid final : public Policy {
   void LookForLowUse(const PolicyInput& input) {
     double use = 0;
     bool attached = false;
-    for (const VgpuView& vgpu : input.vgpus) {
+    ForAll(input, [&](const VgpuView& vgpu) {
       Tenant& tenant = TenantOf(vgpu);
       use += SecondsOf(vgpu.used - tenant.used_before) / SecondsOf(input.now - second_began_);
       if (low_use_s_ == 0) tenant.used_at_switch = tenant.used_before;
       attached |= vgpu.attached;
-    }
+    });
     if (low_use_s_ == 0) low_since_ = second_began_;
     low_use_s_ = use < params_.gpu_use && attached ? low_use_s_ + 1 : 0;
     if (low_use_s_ < params_.wait / seconds(1)) return;
@@ -106,33 +114,63 @@ class Hybrid final : public Policy {
     double all = 0;
     double n = 0;
     const double span = SecondsOf(input.now - low_since_);
-    for (const VgpuView& vgpu : input.vgpus) {
+    ForAll(input, [&](const VgpuView& vgpu) {
       Tenant& tenant = TenantOf(vgpu);
       tenant.low_s = 0;
       tenant.share = vgpu.attached ? std::max(SecondsOf(vgpu.used - tenant.used_at_switch) / span, 0.0) : 0.0;
       all += tenant.share;
       n += vgpu.attached ? 1 : 0;
-    }
-    for (const VgpuView& vgpu : input.vgpus)
+    });
+    ForAll(input, [&](const VgpuView& vgpu) {
       if (vgpu.attached) TenantOf(vgpu).share += std::max(1 - all, 0.0) / n;
+    });
+    resting_known_ = false;
   }
 
   /// Uses the shares as weights.
   Instant DecideShares(const PolicyInput& input, std::span<Verdict> verdicts) {
-    double known = 0;
-    double n = 0;
+    if (!resting_known_ || resting_.changes != input.resting.changes) SumResting(input.resting);
+    double known = resting_.shares;
+    double n = resting_.with_share;
     for (const VgpuView& vgpu : input.vgpus) {
       known += TenantOf(vgpu).share;
       n += TenantOf(vgpu).share > 0 ? 1 : 0;
     }
-    const double fair = n > 0 ? known / n : 1.0 / static_cast<double>(std::max<std::size_t>(input.vgpus.size(), 1));
+    const std::size_t all = input.vgpus.size() + input.resting.views.size();
+    const double fair = n > 0 ? known / n : 1.0 / static_cast<double>(std::max<std::size_t>(all, 1));
     views_.assign(input.vgpus.begin(), input.vgpus.end());
-    for (VgpuView& view : views_) {
-      const double share = TenantOf(view).share;
-      view.weight = static_cast<std::uint32_t>(
-          std::clamp((share > 0 ? share : fair) * kWeightMax, 1.0, static_cast<double>(kWeightMax)));
+    for (VgpuView& view : views_) view.weight = WeightOf(view, fair);
+    if (resting_.fair != fair) WeighResting(input.resting, fair);
+    RestingVgpus resting = input.resting;
+    resting.weights = resting_.weights;
+    return shares_->Decide({input.now, views_, input.late, resting}, verdicts);
+  }
+
+  std::uint32_t WeightOf(const VgpuView& vgpu, double fair) {
+    const double share = TenantOf(vgpu).share;
+    return static_cast<std::uint32_t>(
+        std::clamp((share > 0 ? share : fair) * kWeightMax, 1.0, static_cast<double>(kWeightMax)));
+  }
+
+  /// What the shares of the resting vGPUs add up to, kept while neither these vGPUs nor the shares change.
+  struct Resting {
+    std::uint64_t changes = 0;
+    double shares = 0, with_share = 0;
+    double fair = -1;  // for which `weights` is
+    std::uint64_t weights = 0;
+  };
+  void SumResting(const RestingVgpus& resting) {
+    resting_ = {.changes = resting.changes};
+    for (const VgpuView& vgpu : resting.views) {
+      resting_.shares += TenantOf(vgpu).share;
+      resting_.with_share += TenantOf(vgpu).share > 0 ? 1 : 0;
     }
-    return shares_->Decide({input.now, views_, input.late}, verdicts);
+    resting_known_ = true;
+  }
+  void WeighResting(const RestingVgpus& resting, double fair) {
+    resting_.fair = fair;
+    resting_.weights = 0;
+    for (const VgpuView& vgpu : resting.views) resting_.weights += WeightOf(vgpu, fair);
   }
 
   Tenant& TenantOf(const VgpuView& vgpu) {
@@ -153,6 +191,8 @@ class Hybrid final : public Policy {
   std::int64_t low_use_s_ = 0;
   SlotStates<Tenant> tenants_;
   std::vector<VgpuView> views_;
+  Resting resting_;
+  bool resting_known_ = false;
 };
 
 }  // namespace

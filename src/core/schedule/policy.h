@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scheduling policy is a pure object: it gets a view of every vGPU of one device, and returns what each vGPU may
-// spend until the next decision. The daemon and the simulator run the same objects.
+// A scheduling policy is a pure object: it gets a view of every active vGPU of one device, and returns what each of
+// them may spend until the next decision. The daemon and the simulator run the same objects.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -70,10 +71,22 @@ struct Verdict {
   bool frees_device = false;
 };
 
+/// The vGPUs of the device that rest: they have no process, or have been idle for longer than any policy remembers, and
+/// none of them is held. A decision says nothing about them: each keeps the allowance of its last decision, and is
+/// active again before a decision once it wants something or anything about it has changed.
+struct RestingVgpus {
+  std::span<const VgpuView> views;  // in any order. Reading them costs what all vGPUs cost: not at each decision
+  std::uint64_t weights = 0;        // sum of their weights
+  std::uint64_t cap_weights = 0;    // sum of their CapWeight
+  std::uint64_t changes = 0;        // how often the set has changed
+  std::size_t attached = 0;         // how many have a process
+};
+
 struct PolicyInput {
   Instant now;
-  std::span<const VgpuView> vgpus;  // of one device, in any order
+  std::span<const VgpuView> vgpus;  // the active ones of one device, in any order
   Duration late{};                  // how much later than asked for decisions come (late_looks.h)
+  RestingVgpus resting{};
 };
 
 /// The least time between two decisions: what rings the doorbell all the time can't make the daemon decide more often.
@@ -82,17 +95,27 @@ inline constexpr Duration kLookSpacing = microseconds(200);
 /// `Instant::max()`: no further decision is needed until an event at a gate.
 inline constexpr Instant kNever = Instant::max();
 
+/// Most policies forget what a vGPU did earlier.
+inline constexpr Duration kRemembered = seconds(1);
+
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// Writes one verdict for each view (`verdicts` has the same length and order) and returns the time of the next
-  /// decision. Total: any input gives a safe answer. Does not allocate once every slot has been seen.
+  /// Writes one verdict for each active vGPU (`verdicts` has the length and order of `vgpus`) and returns the time of
+  /// the next decision. Total: any input gives a safe answer. Does not allocate once every slot has been seen.
   virtual Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) = 0;
+  /// A vGPU that has been idle for longer makes no difference to the verdicts about others.
+  [[nodiscard]] virtual Duration remembers() const { return kRemembered; }
   /// Whether the policy enforces caps itself. Otherwise the engine enforces them.
   [[nodiscard]] virtual bool keeps_caps() const { return false; }
   /// Whether a promised rate implies a cap (oversubscribe/rate_caps.h). The engine computes it, in the views.
   [[nodiscard]] virtual bool caps_rates() const { return false; }
 };
+
+/// The weight that a cap stands for, where a policy shares out time by caps.
+constexpr std::uint32_t CapWeight(const VgpuView& vgpu) {
+  return std::max<std::uint32_t>(vgpu.cap.ppm / (Share::kWholePpm / kWeightMax), 1);
+}
 
 /// Whether the vGPU competes for the device now: a thread waits, a frame is in flight, or one was moments ago.
 constexpr bool Competes(const VgpuView& vgpu, Instant now, Duration grace) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace weir::core {
 namespace {
@@ -35,14 +36,19 @@ Duration IntervalOf(const VgpuView& view) {
 
 /// Returns whether a frame that used credit is being drawn.
 bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
-  const Duration passed = std::max(now - last_, Duration{0});
-  last_ = now;
+  const Instant before = std::exchange(last_, now);
+  const Duration passed = std::max(now - before, Duration{0});
   on_device_ = std::max(on_device_ - passed, Duration{0});
   bool drawn = false;
   for (const VgpuView& view : views) {
     bool fresh = false;
     FrameCredit& credit = credits_.At(view, fresh);
     const Duration charged = fresh ? Duration{0} : view.used - credit.charged;
+    // A vGPU that rested until the last decision has not waited, and was owed frames all the time.
+    const bool rested = !fresh && credit.seen != before;
+    const Duration unseen = rested ? std::max(now - credit.seen, Duration{0}) : passed;
+    if (rested) credit.let_in = before;
+    credit.seen = now;
     // A held vGPU can't have begun anything. Counting its charges would let a tenant with false charges keep the device
     // from others for longer than its own slice.
     if (credit.open) on_device_ += charged;
@@ -54,7 +60,7 @@ bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
     credit.draws |= view.promised > Duration{0} && charged > Duration{0} && credit.owed > 0;
     credit.draws &= view.in_flight > 0;
     drawn |= credit.draws;
-    const double due = SecondsOf(passed) / SecondsOf(interval);
+    const double due = SecondsOf(unseen) / SecondsOf(interval);
     const double had = CostOf(view) > Duration{0} ? SecondsOf(charged) / SecondsOf(CostOf(view)) : 0;
     credit.owed = std::clamp(credit.owed + due - had, -kHadAheadMost, kOwedMost);
   }

@@ -53,6 +53,7 @@ class PromisesFirst {
     double owed = 0;     // frames or kernels of credit; negative: it was served ahead of time
     bool draws = false;  // it draws a frame that used credit
     Instant let_in{};    // start of its wait with time left
+    Instant seen{};      // time of the last decision about it
     bool open = true;    // not held at the last decision: charges since then may be on the device
   };
   struct Place {

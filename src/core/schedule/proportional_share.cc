@@ -42,6 +42,8 @@ class ProportionalShare final : public Policy {
     return front.awake ? input.now + params_.tick : kNever;
   }
 
+  [[nodiscard]] Duration remembers() const override { return std::max(kRemembered, params_.member); }
+
  private:
   /// The only vGPU that was active within `member`; null: none or several.
   const VgpuView* LoneMember(const PolicyInput& input) {
@@ -141,7 +143,7 @@ class ProportionalShare final : public Policy {
       const Duration until_next = params_.quantum + input.late;
       return {true, true, least + static_cast<double>(until_next.count()) / weights, 0};
     }
-    double all_weights = 0;
+    auto all_weights = static_cast<double>(input.resting.weights);
     for (const VgpuView& vgpu : input.vgpus) all_weights += vgpu.weight;
     return {false, awake, 0, static_cast<double>(params_.quantum.count()) / std::max(all_weights, 1.0)};
   }
@@ -167,7 +169,7 @@ class ProportionalShare final : public Policy {
     return Duration{static_cast<std::int64_t>(lead * vgpu.weight)};
   }
 
-  // Valid because Charge has visited all vGPUs.
+  // Valid because Charge has visited all active vGPUs.
   Service& ServiceOf(const VgpuView& vgpu) { return services_.Seen(vgpu); }
   [[nodiscard]] const Service& ServiceOf(const VgpuView& vgpu) const { return services_.Seen(vgpu); }
 

@@ -14,6 +14,7 @@ constexpr Duration kGrace = milliseconds(100);
 struct Budget {
   double e_ns = 0;
   Duration used{};
+  std::int64_t passed = 0;  // periods that it has seen
 };
 
 class Reserve final : public Policy {
@@ -21,15 +22,17 @@ class Reserve final : public Policy {
   explicit Reserve(Duration period) : period_(period) {}
 
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+    const std::int64_t before = passed_;
     const std::int64_t periods = PassedPeriods(input.now);
-    double weights = 0;
+    passed_ += periods;
+    auto weights = static_cast<double>(input.resting.weights);
     for (const VgpuView& vgpu : input.vgpus) weights += vgpu.weight;
     bool active = false;
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
       const VgpuView& vgpu = input.vgpus[i];
       const double refill = static_cast<double>(period_.count()) * vgpu.weight / weights;
       verdicts[i] = {
-          .admission = Admission::kGated, .allowance = Replenish(vgpu, refill, periods), .frame_interval = {}};
+          .admission = Admission::kGated, .allowance = Replenish(vgpu, refill, periods, before), .frame_interval = {}};
       active |= Competes(vgpu, input.now, kGrace);
     }
     return active ? next_ : kNever;
@@ -46,11 +49,15 @@ class Reserve final : public Policy {
   }
 
   /// Closed form over the periods that have passed. What was spent since the last decision is charged to the last
-  /// period. This is exact when every period has a decision, and never generous after an idle time.
-  Duration Replenish(const VgpuView& vgpu, double refill, std::int64_t periods) {
+  /// period. This is exact when every period has a decision, and never generous after an idle time. `before`: periods
+  /// until the last decision; the vGPU rested in those that it has missed, and used nothing.
+  Duration Replenish(const VgpuView& vgpu, double refill, std::int64_t periods, std::int64_t before) {
     bool fresh = false;
     Budget& budget = budgets_.At(vgpu, fresh);
-    if (fresh) budget = {refill, vgpu.used};
+    if (fresh) budget = {refill, vgpu.used, before};
+    const std::int64_t missed = before - budget.passed;
+    budget.passed = before + periods;
+    if (missed > 0) budget.e_ns = std::min(refill, budget.e_ns + static_cast<double>(missed) * refill);
     if (periods > 1) budget.e_ns = std::min(refill, budget.e_ns + static_cast<double>(periods - 1) * refill);
     budget.e_ns -= static_cast<double>((vgpu.used - budget.used).count());
     budget.used = vgpu.used;
@@ -60,6 +67,7 @@ class Reserve final : public Policy {
 
   Duration period_;
   Instant next_{};
+  std::int64_t passed_ = 0;  // periods
   SlotStates<Budget> budgets_;
 };
 

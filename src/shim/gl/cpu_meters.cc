@@ -3,7 +3,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -15,6 +17,12 @@ namespace {
 
 /// The interval of searches for new workers: contexts and their workers come and go.
 constexpr std::int64_t kRescanNs = 1'000'000'000;
+
+/// The estimate of a second is off if it differs from the workers' clocks by more than this, and by this part of them.
+constexpr std::int64_t kOffNs = 1'000'000;
+constexpr std::int64_t kOffPart = 100;
+/// Searches until estimates are tried again.
+constexpr int kExactScans = 30;
 
 std::optional<std::int64_t> ReadClock(clockid_t clock) {
   timespec t{};
@@ -30,6 +38,49 @@ int Divisor(const DeviceCpus& cpus) {
   return online > 0 ? static_cast<int>(online) : 1;
 }
 
+/// A thread of this process, and its clock as last read.
+struct ThreadRead {
+  pid_t tid;
+  std::int64_t read_ns;
+};
+
+/// CPU time of these threads since the last call. `lost`: one of them has ended.
+std::int64_t TimeSince(std::vector<ThreadRead>& threads, bool& lost) {
+  std::int64_t used = 0;
+  for (ThreadRead& thread : threads) {
+    const auto clock = platform::ThreadCpuNs(thread.tid);
+    lost |= !clock.has_value();
+    if (!clock) continue;
+    used += *clock - thread.read_ns;
+    thread.read_ns = *clock;
+  }
+  return used;
+}
+
+/// What a process's CPU time grows by without the time of its other threads: the workers' time with one read of a clock
+/// for each of the others, where those are few. A thread that was born since Begin counts as a worker.
+class Difference {
+ public:
+  void Begin(std::vector<pid_t> others) {
+    others_.clear();
+    for (const pid_t tid : others) others_.push_back({tid, platform::ThreadCpuNs(tid).value_or(0)});
+    process_ns_ = ReadClock(CLOCK_PROCESS_CPUTIME_ID).value_or(0);
+    begun_ = true;
+  }
+  void End() { begun_ = false; }
+  [[nodiscard]] bool begun() const { return begun_; }
+  std::int64_t Collect(bool& lost) {
+    const std::int64_t process_ns = ReadClock(CLOCK_PROCESS_CPUTIME_ID).value_or(process_ns_);
+    const std::int64_t used = process_ns - std::exchange(process_ns_, process_ns);
+    return used - TimeSince(others_, lost);
+  }
+
+ private:
+  std::vector<ThreadRead> others_;
+  std::int64_t process_ns_ = 0;
+  bool begun_ = false;
+};
+
 class WorkerMeter final : public Meter {
  public:
   explicit WorkerMeter(const DeviceCpus& cpus) : cpus_(cpus), divisor_(Divisor(cpus)) { Scan(true); }
@@ -41,39 +92,44 @@ class WorkerMeter final : public Meter {
   std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t) override {
     if (scanned_ns_ == 0) scanned_ns_ = now_ns;
     bool lost = false;
-    std::int64_t used = Collect(lost);
+    uncharged_ns_ += difference_.begun() ? Estimate(lost) : TimeSince(workers_, lost);
     if (lost || now_ns - scanned_ns_ >= kRescanNs) {
+      uncharged_ns_ += Correct();
       Scan(false);
       scanned_ns_ = now_ns;
-      used += Collect(lost);
+      bool ignored = false;
+      uncharged_ns_ += TimeSince(workers_, ignored);
     }
-    return used / divisor_;
+    if (uncharged_ns_ < 0) return 0;
+    return std::exchange(uncharged_ns_, 0) / divisor_;
   }
 
  private:
-  struct Worker {
-    pid_t tid;
-    std::int64_t read_ns;
-  };
-
-  std::int64_t Collect(bool& lost) {
-    std::int64_t used = 0;
-    for (Worker& worker : workers_) {
-      const auto clock = platform::ThreadCpuNs(worker.tid);
-      lost |= !clock.has_value();
-      if (!clock) continue;
-      used += *clock - worker.read_ns;
-      worker.read_ns = *clock;
-    }
+  std::int64_t Estimate(bool& lost) {
+    const std::int64_t used = difference_.Collect(lost);
+    estimated_ns_ += used;
     return used;
+  }
+  /// What the workers' own clocks say beyond the estimates since the last search. Where these were off, threads that
+  /// come and go were charged, and the workers' clocks are read for some time. A worker that has ended since took its
+  /// clock with it; the estimates have its time.
+  std::int64_t Correct() {
+    if (!difference_.begun()) return 0;
+    bool lost = false;
+    const std::int64_t exact = TimeSince(workers_, lost);
+    const std::int64_t missing = exact - std::exchange(estimated_ns_, 0);
+    if (lost) return 0;
+    if (std::abs(missing) > kOffNs && std::abs(missing) > exact / kOffPart) exact_scans_ = kExactScans;
+    return missing;
   }
   /// A worker's time before the first scan is not charged; a later worker is charged since its start.
   void Scan(bool first) {
-    std::vector<Worker> found;
-    for (const pid_t tid : FindWorkers()) {
+    std::vector<ThreadRead> found;
+    std::vector<pid_t> workers = FindWorkers();
+    for (const pid_t tid : workers) {
       std::int64_t read_ns = first ? platform::ThreadCpuNs(tid).value_or(0) : 0;
       bool known = false;
-      for (const Worker& worker : workers_) {
+      for (const ThreadRead& worker : workers_) {
         if (worker.tid != tid) continue;
         known = true;
         read_ns = worker.read_ns;
@@ -82,11 +138,24 @@ class WorkerMeter final : public Meter {
       found.push_back({tid, read_ns});
     }
     workers_ = std::move(found);
+    ChooseClocks(std::move(workers));
+  }
+  /// The process's clock and those of its other threads, where these are fewer than its workers.
+  void ChooseClocks(std::vector<pid_t> workers) {
+    difference_.End();
+    if (exact_scans_ > 0) return static_cast<void>(--exact_scans_);
+    std::vector<pid_t> others = platform::ThreadsOfThisProcess();
+    std::erase_if(others, [&](pid_t tid) { return std::ranges::find(workers, tid) != workers.end(); });
+    if (others.size() + 1 < workers.size()) difference_.Begin(std::move(others));
   }
 
   const DeviceCpus cpus_;
   const int divisor_;
-  std::vector<Worker> workers_;
+  std::vector<ThreadRead> workers_;
+  Difference difference_;
+  int exact_scans_ = 0;            // remaining searches for which the workers' clocks are read
+  std::int64_t estimated_ns_ = 0;  // by the difference, since the last search
+  std::int64_t uncharged_ns_ = 0;  // negative: an estimate was too high
   std::int64_t scanned_ns_ = 0;
 };
 

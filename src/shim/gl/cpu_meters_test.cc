@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -153,6 +154,73 @@ TEST(WorkerMeter, PinsWorkersToTheCpusOfTheDevice) {
   meter->AfterPresent(5 * kSecond);
   EXPECT_EQ(later.Cpus(), std::vector{cpu});
   EXPECT_EQ(application.Cpus(), platform::UsableCpus());
+}
+
+/// Presents with many workers, one frame of `between` at a time, and returns what the meter charged and what the
+/// workers' clocks say.
+class ManyWorkers {
+ public:
+  ManyWorkers() {
+    for (int i = 0; i < 12; ++i)
+      workers_.push_back(std::make_unique<Worker>(("llvmpipe-" + std::to_string(i)).c_str()));
+    meter_ = MakeWorkerMeter(CpusOf({0}));
+    Frame();
+    charged_ = 0;
+    before_ = Clocks();
+  }
+  Worker& operator[](std::size_t i) { return *workers_[i]; }
+  void Frame() { charged_ += meter_->AfterPresent(now_ += 100 * kMs); }
+  void End(std::size_t i) { workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(i)); }
+  std::int64_t charged() const { return charged_; }
+  std::int64_t Used() const { return Clocks() - before_; }
+
+ private:
+  std::int64_t Clocks() const {
+    std::int64_t sum = 0;
+    for (const auto& worker : workers_) sum += worker->CpuNs();
+    return sum;
+  }
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Meter> meter_;
+  std::int64_t now_ = 1;
+  std::int64_t charged_ = 0, before_ = 0;
+};
+
+void ExpectWithinAHundredth(std::int64_t charged, std::int64_t used) {
+  EXPECT_GE(charged, used - used / 100);
+  EXPECT_LE(charged, used + used / 100);
+}
+
+TEST(WorkerMeter, ChargesWhatTheWorkersClocksSayWhereItReadsThatOfTheProcess) {
+  Worker application("application");
+  ManyWorkers workers;
+  for (int frame = 0; frame < 25; ++frame) {
+    for (std::size_t i = 0; i < 12; i += 3) workers[i].Burn(kMs / 2);
+    application.Burn(kMs);
+    BurnCpu(kMs / 2);
+    workers.Frame();
+    if (frame >= 5) ExpectWithinAHundredth(workers.charged(), workers.Used());
+  }
+}
+
+// A thread that is born between two searches counts as a worker until the next one.
+TEST(WorkerMeter, TakesBackWhatItChargedForAThreadOfTheProgram) {
+  ManyWorkers workers;
+  Worker later("application");
+  for (int frame = 0; frame < 60; ++frame) {
+    workers[0].Burn(kMs);
+    if (frame < 5) later.Burn(2 * kMs);
+    workers.Frame();
+  }
+  ExpectWithinAHundredth(workers.charged(), workers.Used());
+}
+
+TEST(WorkerMeter, ChargesForAWorkerThatEndsWhileItReadsTheClockOfTheProcess) {
+  ManyWorkers workers;
+  workers[3].Burn(20 * kMs);
+  workers.End(3);
+  for (int frame = 0; frame < 12; ++frame) workers.Frame();
+  EXPECT_GE(workers.charged(), 20 * kMs);
 }
 
 // -- The presenting thread --------------------------------------------------------------------------------------------

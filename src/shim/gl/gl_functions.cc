@@ -55,8 +55,22 @@ std::string GlFunctions::Renderer() const { return Text(*this, kGlRenderer); }
 bool GlFunctions::HasFences() const {
   if (fence_sync == nullptr || is_sync == nullptr || client_wait_sync == nullptr || delete_sync == nullptr)
     return false;
-  const GlVersion version = ParseGlVersion(Text(*this, kGlVersion));
-  return version.es ? version.AtLeast(3, 0) : version.AtLeast(3, 2);
+  // Presents ask once a frame. A context that is destroyed may leave its text's address to another one, so the text is
+  // compared. A longer text is parsed each time.
+  struct Known {
+    char text[128];
+    bool fences;
+  };
+  static thread_local Known known{};
+  const char* text = Text(*this, kGlVersion);
+  if (std::strncmp(text, known.text, sizeof known.text) == 0 && known.text[0] != 0) return known.fences;
+  const GlVersion version = ParseGlVersion(text);
+  const bool fences = version.es ? version.AtLeast(3, 0) : version.AtLeast(3, 2);
+  if (const std::size_t length = std::strlen(text); length < sizeof known.text) {
+    std::memcpy(known.text, text, length + 1);
+    known.fences = fences;
+  }
+  return fences;
 }
 
 GlFunctions::GlSync GlFunctions::InsertFence() const {

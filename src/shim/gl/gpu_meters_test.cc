@@ -72,6 +72,33 @@ GlFunctions FakeGl() {
   return gl;
 }
 
+char gl_version[300];
+
+TEST(GlFunctions, KnowsOfEachContextWhetherItHasFences) {
+  GlFunctions gl;
+  gl.get_string = [](GlFunctions::GlEnum) { return reinterpret_cast<const unsigned char*>(gl_version); };
+  gl.fence_sync = [](GlFunctions::GlEnum, unsigned) -> GlFunctions::GlSync { return nullptr; };
+  gl.is_sync = [](GlFunctions::GlSync) -> unsigned char { return 0; };
+  gl.client_wait_sync = [](GlFunctions::GlSync, unsigned, std::uint64_t) -> GlFunctions::GlEnum { return 0; };
+  gl.delete_sync = [](GlFunctions::GlSync) {};
+  const auto has = [&gl](const std::string& version) {
+    version.copy(gl_version, sizeof gl_version - 1);
+    gl_version[version.size()] = 0;
+    return gl.HasFences();
+  };
+  EXPECT_FALSE(has("")) << "no context";
+  for (int i = 0; i < 2; ++i) {  // a context may have the address of an earlier one's text
+    EXPECT_TRUE(has("4.5 (Compatibility Profile) Mesa 22.3.6"));
+    EXPECT_TRUE(has("4.5 (Compatibility Profile) Mesa 22.3.6"));
+    EXPECT_FALSE(has("3.1 Mesa 22.3.6"));
+    EXPECT_TRUE(has("OpenGL ES 3.2 Mesa 22.3.6"));
+    EXPECT_FALSE(has("OpenGL ES 2.0 Mesa 22.3.6"));
+    EXPECT_TRUE(has("4.5 " + std::string(200, 'a')));
+    EXPECT_FALSE(has("3.1 " + std::string(200, 'a')));
+    EXPECT_FALSE(has(""));
+  }
+}
+
 class TimerMeter : public ::testing::Test {
  protected:
   TimerMeter() { gpu = &gpu_; }

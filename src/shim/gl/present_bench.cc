@@ -45,21 +45,22 @@ struct Variant {
   bool through_stub;
   const char* attach;  // nullptr: WEIR_ATTACH is not set; "": the host's socket
   const char* meter;
-  bool workers;
+  int workers;
   Calls calls = Calls::kPresents;
 };
 constexpr Variant kVariants[] = {
-    {"bare", false, nullptr, nullptr, false},                         // the fake driver alone
-    {"pass-through", true, nullptr, nullptr, false},                  // preloaded without a vGPU
-    {"nobody-there", true, "/nonexistent/weir", nullptr, false},      // configured to attach, but no daemon answers
-    {"gated", true, "", "wall-clock", false},                         // an ample allowance, the cheapest meter
-    {"gated-llvmpipe", true, "", "worker-cpu-time", true},            // with the meter for llvmpipe and two workers
-    {"flush-bare", false, nullptr, nullptr, false, Calls::kFlushes},  // the fake driver's glFlush alone
-    {"flush", true, "", "wall-clock", false, Calls::kFlushes},        // while gated: the cost of every flush
-    {"readback-bare", false, nullptr, nullptr, false, Calls::kReadbacks},    // the fake driver's glReadPixels alone
-    {"readback", true, "", "wall-clock", false, Calls::kReadbacks},          // while gated
-    {"batch", true, "", "wall-clock", false, Calls::kBatches},               // tiny flushes off screen
-    {"batch-llvmpipe", true, "", "worker-cpu-time", true, Calls::kBatches},  // with the meter for llvmpipe
+    {"bare", false, nullptr, nullptr, 0},                              // the fake driver alone
+    {"pass-through", true, nullptr, nullptr, 0},                       // preloaded without a vGPU
+    {"nobody-there", true, "/nonexistent/weir", nullptr, 0},           // configured to attach, but no daemon answers
+    {"gated", true, "", "wall-clock", 0},                              // an ample allowance, the cheapest meter
+    {"gated-llvmpipe", true, "", "worker-cpu-time", 2},                // with the meter for llvmpipe and two workers
+    {"gated-llvmpipe-16", true, "", "worker-cpu-time", 16},            // the same with the workers of a large machine
+    {"flush-bare", false, nullptr, nullptr, 0, Calls::kFlushes},       // the fake driver's glFlush alone
+    {"flush", true, "", "wall-clock", 0, Calls::kFlushes},             // while gated: the cost of every flush
+    {"readback-bare", false, nullptr, nullptr, 0, Calls::kReadbacks},  // the fake driver's glReadPixels alone
+    {"readback", true, "", "wall-clock", 0, Calls::kReadbacks},        // while gated
+    {"batch", true, "", "wall-clock", 0, Calls::kBatches},             // tiny flushes off screen
+    {"batch-llvmpipe", true, "", "worker-cpu-time", 2, Calls::kBatches},  // with the meter for llvmpipe
 };
 
 /// A sleeping thread with the name of an llvmpipe worker.
@@ -176,8 +177,8 @@ int Run(const Variant& variant, int argc, char** argv) {
   const TempFolder folder;
   std::unique_ptr<GateHost> host;
   std::vector<std::unique_ptr<IdleWorker>> workers;
-  if (variant.workers)
-    for (const char* name : {"llvmpipe-0", "llvmpipe-1"}) workers.push_back(std::make_unique<IdleWorker>(name));
+  for (int i = 0; i < variant.workers; ++i)
+    workers.push_back(std::make_unique<IdleWorker>("llvmpipe-" + std::to_string(i)));
   ::unsetenv("WEIR_ATTACH");
   ::unsetenv("WEIR_METER");
   if (variant.attach != nullptr) {
