@@ -72,9 +72,9 @@ void BM_Look(benchmark::State& state, const char* policy, bool attached) {
   state.counters["sampled"] = static_cast<double>(looks.sampled());
 }
 
-#define WEIR_LOOK(name, policy)                                                                    \
-  BENCHMARK_CAPTURE(BM_Look, name##_idle, policy, true)->Arg(5)->Arg(100)->Arg(1'000)->Arg(9'999); \
-  BENCHMARK_CAPTURE(BM_Look, name##_unattached, policy, false)->Arg(5)->Arg(1'000)->Arg(9'999)
+#define WEIR_LOOK(name, policy)                                                                                       \
+  BENCHMARK_CAPTURE(BM_Look, name##_idle, policy, true)->Arg(5)->Arg(100)->Arg(1'000)->Arg(9'999)->Iterations(5'000); \
+  BENCHMARK_CAPTURE(BM_Look, name##_unattached, policy, false)->Arg(5)->Arg(1'000)->Arg(9'999)->Iterations(5'000)
 WEIR_LOOK(proportional_share, "proportional-share");
 WEIR_LOOK(cap, "cap");
 

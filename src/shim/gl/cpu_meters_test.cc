@@ -221,6 +221,9 @@ TEST(WorkerMeter, ChargesForAWorkerThatEndsWhileItReadsTheClockOfTheProcess) {
   workers.End(3);
   for (int frame = 0; frame < 12; ++frame) workers.Frame();
   EXPECT_GE(workers.charged(), 20 * kMs);
+  workers[0].Burn(10 * kMs);
+  workers.Frame();
+  EXPECT_GE(workers.charged(), 30 * kMs) << "nor is it taken back";
 }
 
 // -- The presenting thread --------------------------------------------------------------------------------------------
