@@ -283,8 +283,8 @@ TEST_F(Shim, ALateFrameStartDelaysTheProgramAfterItsPresent) {
   const auto present = [&](proto::FrameStart start, int frames, bool other_window) {
     host_.With([=](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 20 * kNsPerMs, .frame_start = start}); });
     for (int i = 0; i < frames; ++i) {
-      Present(shim, 1);
       if (other_window) Present(shim, 2);
+      Present(shim, 1);
     }
     std::int64_t delayed_ns = 0;
     for (const auto& frame : host_.Drain().frames) {
