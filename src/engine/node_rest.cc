@@ -113,7 +113,7 @@ void NodeEngine::Device_::WakeAll(Instant now, Actions& actions) {
 void NodeEngine::Device_::WakeThese(Instant now, Actions& actions) {
   if (woken.empty()) return;
   std::ranges::sort(woken, {}, &Vgpu_::place);
-  woken.erase(std::ranges::unique(woken).begin(), woken.end());
+  woken.erase(std::unique(woken.begin(), woken.end()), woken.end());
   const std::size_t before = active;
   for (Vgpu_* vgpu : woken) {
     core::VgpuView& view = vgpu->View();
