@@ -120,8 +120,6 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
   vgpu->View().promised = PromisedInterval(event.settings);
-  // Use without a cap causes no debt.
-  if (event.settings.cap >= Share::Whole() && !vgpu->rate_capped) vgpu->cap_bucket = {};
   vgpu->published = false;
   vgpu->device->promises_at = vgpu->device->rate_caps_at = {};
   Decide(now, *vgpu->device, actions);
@@ -305,7 +303,10 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
     core::VgpuView& view = device.views[i];
     Vgpu_& vgpu = *device.owners[i];
     view.held = false;
-    if (kept || view.cap >= Share::Whole()) continue;
+    if (kept || view.cap >= Share::Whole()) {
+      vgpu.cap_bucket = {};  // what is used without a cap is no debt under a later one
+      continue;
+    }
     vgpu.cap_level = vgpu.cap_bucket.Level(now, view.cap, view.used);
     view.held = vgpu.cap_level <= Duration{0};
   }

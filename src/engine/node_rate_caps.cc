@@ -61,7 +61,6 @@ void NodeEngine::CapRates(Instant now, Device_& device, Actions& actions) {
     core::VgpuView& view = vgpu->View();
     const bool capped = vgpu->rate_cap < Share::Whole();
     if (!capped && !vgpu->rate_capped) continue;
-    if (!vgpu->rate_capped) vgpu->cap_bucket = {};  // use without a cap causes no debt
     vgpu->rate_capped = capped;
     device.rates_capped |= capped;
     const Share sold = device.sales->CapOf(vgpu->id);

@@ -173,6 +173,26 @@ TEST(Adaptive, AVgpuReturningWithinAStageReachesItsCeilingWithin200Ms) {
     }
 }
 
+// Its cap moves some stages after its setting.
+TEST(Adaptive, UseWithoutACapIsNoDebtUnderALaterOne) {
+  ModelNode node;
+  node.SetPolicy("proportional-share");
+  const VgpuId vgpu = node.AddVgpu("a", Sold(0.15));
+  Oversell(node, OversellMode::kAdaptive, {{"stage_ms", 195}});
+  node.AddProcess(vgpu, {.think = microseconds(500), .gpu = milliseconds(2)});
+  node.RunFor(milliseconds(3050));
+  ASSERT_TRUE(node.Do(SetVgpu{vgpu, Sold(1)}).has_value());
+  node.RunFor(seconds(5));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(1));
+  ASSERT_GT(node.UseSince(before, vgpu), 0.7) << "it has no cap now";
+  ASSERT_TRUE(node.Do(SetVgpu{vgpu, Sold(0.1)}).has_value());
+  node.RunFor(seconds(2));
+  before = node.Snapshot();
+  node.RunFor(seconds(2));
+  EXPECT_NEAR(node.UseSince(before, vgpu), 0.1, 0.02);
+}
+
 TEST(Adaptive, AFrameRatePromiseLendsOnlyItsUnneededTime) {
   Calm calm(/*fps=*/30);
   // It could draw 240 frames/s; 30 of 4 ms are an eighth of the device.

@@ -459,7 +459,10 @@ void Simulation::Check() {
     const Gate& gate = GateOf(loop);
     const Tenant& tenant = *gate.tenant;
     // Who was not sold its ceiling firmly has what is left of the device, which may be nothing.
-    if (nodes_[gate.node].oversell != core::OversellMode::kOff && gate.sale != core::Sale::kGuaranteed) continue;
+    if (nodes_[gate.node].oversell != core::OversellMode::kOff && gate.sale != core::Sale::kGuaranteed) {
+      loop.starved_from = now_;
+      continue;
+    }
     if (now_ - loop.starved_from < PatienceOf(scenario_, run_, tenant) || violations_.size() >= kViolationsMax)
       continue;
     violations_.push_back(fmt::format("progress: {:.3f} s: '{}' has waited at its gate for {:.1f} s",
