@@ -4,6 +4,7 @@ their share. The device is emulated, so its speed does not depend on the host's 
 truth."""
 import os
 import subprocess
+import sys
 import time
 
 import emulated
@@ -133,5 +134,14 @@ class Shares(emulated.WithEmulatedNode):
         self.check_halves("--on", "glx", "--end", "flush")
 
 
+# One of each kind of surface, of end and of rate. With "long" as the argument: all tests.
+QUICK = ["OffScreen.test_readbacks_without_a_surface", "OffScreen.test_flushes_with_a_window_that_shows_nothing",
+         "OffScreen.test_a_compute_shader_and_mapped_buffers", "OffScreen.test_glmark2_which_never_swaps",
+         "OffScreen.test_its_rate_is_one_of_tasks", "Shares.test_readbacks_beside_a_program_that_presents"]
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["long"]:
+        del sys.argv[1]
+    elif not sys.argv[1:]:
+        sys.argv += QUICK
     e2e.main()
