@@ -74,7 +74,7 @@ std::string CpuText(const json& cpus) {
 }
 
 ProcessView ProcessFromJson(const json& object) {
-  const json& presents = Field(object, "presents");  // a daemon of before does not say it
+  const json& presents = Field(object, "presents");  // absent from older daemons
   return {
       WholeField(object, "pid"),  TextField(object, "program"),
       TextField(object, "api"),   TextField(object, "renderer"),

@@ -27,7 +27,7 @@ struct Credit {
 };
 
 /// The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't be preempted, so a
-/// turn ends at the end of a frame, or during the last frame when a vGPU without debt waits. Unused credit is lost and
+/// turn ends at the end of a frame, or during the last frame when a vGPU waits that owes less than a turn. Unused credit is lost and
 /// debt is kept: with frames of any length all vGPUs get the same GPU time (deficit round robin). A vGPU between two
 /// frames takes part in the rounds, and nobody in greater debt has the turn meanwhile: rounds in which nobody else runs
 /// would pay a debt in no time.

@@ -72,7 +72,7 @@ TEST(RoundRobin, AnEmptyQueueIsSkipped) {
   EXPECT_GT(std::min(b.views[0].used, b.views[2].used), milliseconds(8));
 }
 
-TEST(RoundRobin, TheTurnPassesDuringTheLastFrameToOneWithoutDebt) {
+TEST(RoundRobin, TheTurnPassesDuringTheLastFrameToOneThatOwesLessThanATurn) {
   TurnBench b({milliseconds(2), milliseconds(2)});
   const auto first = static_cast<std::size_t>(b.Look());
   b.views[first].used += milliseconds(9);  // it overran its turn
