@@ -27,10 +27,10 @@ struct Credit {
 };
 
 /// The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't be preempted, so a
-/// turn ends at the end of a frame, or during the last frame when a vGPU waits that owes less than a turn. Unused credit is lost and
-/// debt is kept: with frames of any length all vGPUs get the same GPU time (deficit round robin). A vGPU between two
-/// frames takes part in the rounds, and nobody in greater debt has the turn meanwhile: rounds in which nobody else runs
-/// would pay a debt in no time.
+/// turn ends at the end of a frame, or during the last frame when a vGPU waits that owes less than a turn. Unused
+/// credit is lost and debt is kept: with frames of any length all vGPUs get the same GPU time (deficit round robin). A
+/// vGPU between two frames takes part in the rounds, and nobody in greater debt has the turn meanwhile: rounds in which
+/// nobody else runs would pay a debt in no time.
 class RoundRobin final : public Policy {
  public:
   explicit RoundRobin(const RoundRobinParams& params)
@@ -153,7 +153,9 @@ class RoundRobin final : public Policy {
     for (const VgpuView& vgpu : input.vgpus) {
       if (!Wants(vgpu) && !Expected(vgpu, input)) continue;
       const bool had_its_turn_this_round = Distance(vgpu) <= Distance(next);
-      CreditOf(vgpu).left += (rounds - (had_its_turn_this_round ? 0 : 1)) * quantum_;
+      Duration& left = CreditOf(vgpu).left;
+      const Duration paid = left + (rounds - (had_its_turn_this_round ? 0 : 1)) * quantum_;
+      left = Wants(vgpu) ? paid : std::max(left, std::min(paid, quantum_));  // between two frames nothing is saved up
     }
     holder_ = next.id;
     slot_ = next.slot;

@@ -88,6 +88,27 @@ TEST(RoundRobin, TheTurnPassesDuringTheLastFrameToOneThatOwesLessThanATurn) {
   EXPECT_EQ(b.Look(), -1) << "the first owes more than one turn, and waits for the end of the other's frame";
 }
 
+TEST(RoundRobin, AVgpuBetweenTwoFramesSavesNoTurns) {
+  TurnBench b({milliseconds(2), milliseconds(2), milliseconds(2)});
+  b.Look();
+  b.views[2].waiting = 0;  // it is expected
+  b.views[2].frame_gpu = milliseconds(6);
+  b.views[2].frame_think = b.views[2].least_think = milliseconds(4);
+  for (int i = 0; i < 8; ++i) {
+    const int holder = b.Look();
+    ASSERT_GE(holder, 0);
+    b.views[static_cast<std::size_t>(holder)].used += milliseconds(2);
+  }
+  b.views[2].waiting = 1;
+  int holder = b.Look();
+  for (int i = 0; i < 3 && holder != 2; ++i) {
+    b.views[static_cast<std::size_t>(holder)].used += milliseconds(2);
+    holder = b.Look();
+  }
+  ASSERT_EQ(holder, 2);
+  EXPECT_LE(b.verdicts[2].allowance, milliseconds(4)) << "one turn that was kept, and this one";
+}
+
 TEST(RoundRobin, ALongKernelKeepsTheTurnUntilItsEnd) {
   TurnBench b({milliseconds(500), milliseconds(2)});
   const auto first = static_cast<std::size_t>(b.Look());
