@@ -104,7 +104,7 @@ class Promises(emulated.WithEmulatedNode):
         self.assertEqual(self.node.vgpu("game")["cap_now"], 1, "no other promise runs")
         self.draw("other", fps=25)
         e2e.wait_for(lambda: 0.2 <= self.node.vgpu("game")["cap_now"] <= 0.45, "50 frames of 4 ms need 20 %, and a quarter more")
-        self.assertLess(self.node.vgpu("other")["cap_now"], 0.3)
+        e2e.wait_for(lambda: self.node.vgpu("other")["cap_now"] < 0.3, "its first frames cost more than 4 ms")
         self.assertRegex(self.weir("vgpu", "show", "game").stdout, r"cap +100 % \(now \d\d(\.\d)? %, which its promise implies\)")
         e2e.wait_for(lambda: self.node.vgpu("game")["window"]["fps"] > 48, "its promise is kept")
         self.node.policy("sla-aware")
