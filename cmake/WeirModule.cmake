@@ -4,7 +4,7 @@
 #   weir_module(core
 #     SOURCES schedule/reserve.cc ...        # weir_core, linking exactly what src/LAYERS allows
 #     TESTS   schedule/reserve_test.cc ...   # one ctest program, weir_core_test
-#     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each once, except `long` ones
+#     BENCHES schedule/decide_bench.cc ...   # weir_core_bench; ctest runs each once, except `long` ones and 9,999 vGPUs
 #     FUZZERS schedule/engine_fuzz.cc ...    # libFuzzer with WEIR_FUZZERS; under the sanitizers a replay of tests/corpus/engine_fuzz
 #     FUZZERS_SLOW ...                       # the same, but the replay has no variations of the files
 #     PCH     <nlohmann/json.hpp> ...        # heavy headers of most sources (not tests); OF_SERVICES: those of http
@@ -15,7 +15,8 @@
 #     SANITIZED_LONG)                        # its tests run under the address sanitizer with scripts/test --long only:
 #                                            # it reads no untrusted memory or messages; dev checks
 #                                            # its containers' bounds
-#     UNSANITIZED)                           # they never do, to save time
+#     UNSANITIZED                            # they never do, to save time
+#     SHARDS  3)                             # under the sanitizers its tests are three programs that run side by side
 
 # Reads src/LAYERS once into WEIR_MODULES, WEIR_MODULE_DEPS_<name> and WEIR_MODULE_PURE_<name>. The library of a module is
 # weir_<name>, with '_' for '/'.
@@ -49,7 +50,7 @@ if(WEIR_UNITY AND NOT WEIR_SANITIZE)
 endif()
 if(WEIR_SANITIZE)
   target_compile_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE})
+  target_link_options(weir_flags INTERFACE -fsanitize=${WEIR_SANITIZE} $<$<C_COMPILER_ID:Clang>:-fuse-ld=lld>)
   # Also for programs, so that all targets share one precompiled header.
   target_compile_options(weir_flags INTERFACE -fPIC)
   # With the sanitizers' instrumentation, g++ reports false uses of uninitialised variables.
@@ -116,12 +117,38 @@ endforeach()
 add_dependencies(sanitize_long_tests sanitize_tests)
 add_dependencies(threads_long_tests threads_tests)
 
+# The target `unsanitized`: everything in this folder and below, except tests that run under the address sanitizer anyway.
+# KEPT: such tests that are built nevertheless.
+function(weir_unsanitized_target)
+  cmake_parse_arguments(ARG "" "" "KEPT" ${ARGN})
+  get_property(sanitized GLOBAL PROPERTY WEIR_SANITIZED_TESTS)
+  if(ARG_KEPT)
+    list(REMOVE_ITEM sanitized ${ARG_KEPT})
+  endif()
+  set(folders ${CMAKE_CURRENT_SOURCE_DIR})
+  set(built)
+  while(folders)
+    list(POP_FRONT folders folder)
+    get_property(below DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    list(APPEND folders ${below})
+    foreach(target IN LISTS targets)
+      get_target_property(type ${target} TYPE)
+      if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$" AND NOT target IN_LIST sanitized)
+        list(APPEND built ${target})
+      endif()
+    endforeach()
+  endwhile()
+  add_custom_target(unsanitized DEPENDS ${built})
+endfunction()
+
 # A test program and its ctest entry. SECONDS: its time limit, so that a hang is a failure.
 # LABELS: sanitize (runs under asan too), threads (runs under tsan too), sanitize_long, threads_long (with scripts/test
 # --long), e2e (with real programs), long (only with scripts/test --long).
-# NEEDS: targets that it starts or loads, which are built with it. BUSY: it computes for seconds.
+# NEEDS: targets that it starts or loads, which are built with it. BUSY: it computes for seconds. SHARDS: under the
+# sanitizers it is so many entries, which run beside each other.
 function(weir_gtest name)
-  cmake_parse_arguments(ARG "BUSY" "SECONDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY" "SECONDS;SHARDS" "SOURCES;LINKS;LABELS;NEEDS" ${ARGN})
   if(NOT WEIR_TESTS)
     return()
   endif()
@@ -154,9 +181,21 @@ function(weir_gtest name)
       add_dependencies(${label}_tests ${name})
     endif()
   endforeach()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_SECONDS} LABELS "${ARG_LABELS}"
-                       ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
+  if(sanitize IN_LIST ARG_LABELS)
+    set_property(GLOBAL APPEND PROPERTY WEIR_SANITIZED_TESTS ${name})
+  endif()
+  if(NOT WEIR_SANITIZE OR NOT ARG_SHARDS)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_SECONDS} LABELS "${ARG_LABELS}"
+                         ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
+    return()
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}_${shard} COMMAND ${name})
+    set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT ${ARG_SECONDS} LABELS "${ARG_LABELS}" COST 50
+      ENVIRONMENT "${WEIR_TEST_ENVIRONMENT};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # For code that mostly waits and is measured only in release builds: elsewhere -O2 is not worth its compile time. (At
@@ -209,7 +248,7 @@ endfunction()
 
 function(weir_module module)
   string(REPLACE / _ name ${module})
-  cmake_parse_arguments(ARG "BUSY;THREADS;THREADS_LONG;UNSANITIZED;SANITIZED_LONG" "" "SOURCES;TESTS;BENCHES;FUZZERS;FUZZERS_SLOW;LINKS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "BUSY;THREADS;THREADS_LONG;UNSANITIZED;SANITIZED_LONG" "SHARDS" "SOURCES;TESTS;BENCHES;FUZZERS;FUZZERS_SLOW;LINKS;PCH" ${ARGN})
   if(NOT DEFINED WEIR_MODULE_DEPS_${module})
     message(FATAL_ERROR "module '${module}' has no line in src/LAYERS")
   endif()
@@ -244,7 +283,7 @@ function(weir_module module)
     if(ARG_BUSY)
       set(busy BUSY)
     endif()
-    weir_gtest(weir_${name}_test ${busy} SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels})
+    weir_gtest(weir_${name}_test ${busy} SOURCES ${ARG_TESTS} LINKS weir_${name} LABELS ${labels} SHARDS ${ARG_SHARDS})
   endif()
   if(ARG_BENCHES AND WEIR_BENCHES)
     add_executable(weir_${name}_bench ${ARG_BENCHES})
@@ -252,7 +291,7 @@ function(weir_module module)
     target_link_libraries(weir_${name}_bench PRIVATE weir_flags weir_${name} weir_bench_flags benchmark::benchmark
                           benchmark::benchmark_main)
     if(WEIR_TESTS)
-      add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0 --benchmark_filter=-long)
+      add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0 "--benchmark_filter=-(long|/9999)")
       set_tests_properties(weir_${name}_bench_smoke PROPERTIES TIMEOUT 60 LABELS bench)
     endif()
   endif()

@@ -149,6 +149,7 @@ TEST(OpenClMessages, GoldenBytesAreDecoded) {
   ForAll([&]<typename M>(MessageType<M>) {
     Header header;
     ASSERT_TRUE(ReadHeader(ByteView(golden).subspan(at), header));
+    ASSERT_LE(header.size, golden.size() - at);
     EXPECT_EQ(header.op, static_cast<std::uint16_t>(M::kOp));
     M decoded;
     ASSERT_TRUE(Decode(ByteView(golden).subspan(at, header.size), decoded));

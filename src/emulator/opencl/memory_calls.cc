@@ -46,7 +46,7 @@ class Objects {
   std::unordered_map<cl_mem, Held> held_;
 };
 
-Objects& All() {
+Objects& AllObjects() {
   static Objects& all = *new Objects;
   return all;
 }
@@ -54,7 +54,7 @@ Objects& All() {
 /// A program that is told of an object's end can rely on its memory being free: the emulator has it before.
 void CL_CALLBACK GiveBack(cl_mem object, void*) {
   Guarded([&] {
-    const Held held = All().Take(object);
+    const Held held = AllObjects().Take(object);
     Driver::The().GiveMemory(held.device, held.bytes);
     for (auto callback = held.callbacks.rbegin(); callback != held.callbacks.rend(); ++callback)
       callback->first(object, callback->second);
@@ -64,7 +64,7 @@ void CL_CALLBACK GiveBack(cl_mem object, void*) {
 
 cl_int CL_API_CALL SetDestructorCallback(cl_mem object, void(CL_CALLBACK* call)(cl_mem, void*), void* data) {
   return Guarded([&] {
-    if (call != nullptr && All().AddCallback(object, {call, data})) return CL_SUCCESS;
+    if (call != nullptr && AllObjects().AddCallback(object, {call, data})) return CL_SUCCESS;
     return Pocl().clSetMemObjectDestructorCallback(object, call, data);
   });
 }
@@ -72,9 +72,9 @@ cl_int CL_API_CALL SetDestructorCallback(cl_mem object, void(CL_CALLBACK* call)(
 /// Notes what PoCL has made. Otherwise gives the memory back.
 void Keep(cl_mem made, const Driver::Device& device, std::uint64_t bytes) {
   if (made != nullptr) {
-    All().Add(made, {.device = device.number, .bytes = bytes});
+    AllObjects().Add(made, {.device = device.number, .bytes = bytes});
     if (Pocl().clSetMemObjectDestructorCallback(made, GiveBack, nullptr) == CL_SUCCESS) return;
-    All().Take(made);
+    AllObjects().Take(made);
   }
   Driver::The().GiveMemory(device.number, bytes);
 }

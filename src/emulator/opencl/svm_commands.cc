@@ -40,7 +40,7 @@ class Allocations {
   std::map<void*, Allocation> held_;
 };
 
-Allocations& All() {
+Allocations& AllAllocations() {
   static Allocations& all = *new Allocations;
   return all;
 }
@@ -55,7 +55,7 @@ void* CL_API_CALL Allocate(cl_context context, cl_svm_mem_flags flags, std::size
     if (memory == nullptr)
       Driver::The().GiveMemory(device->number, size);
     else
-      All().Add(memory, {.device = device->number, .bytes = size});
+      AllAllocations().Add(memory, {.device = device->number, .bytes = size});
     return CL_SUCCESS;
   });
   return memory;
@@ -63,7 +63,7 @@ void* CL_API_CALL Allocate(cl_context context, cl_svm_mem_flags flags, std::size
 
 void CL_API_CALL Free(cl_context context, void* memory) {
   Guarded([&] {
-    All().Free(memory);
+    AllAllocations().Free(memory);
     Pocl().clSVMFree(context, memory);
     return CL_SUCCESS;
   });
@@ -77,7 +77,7 @@ cl_int CL_API_CALL EnqueueFree(cl_command_queue queue, cl_uint pointers, void* l
     // With a function of its own, the program calls clSVMFree there.
     if (free == nullptr && list != nullptr)
       kind.when_complete = [freed = std::vector<void*>(list, list + pointers)] {
-        for (void* one : freed) All().Free(one);
+        for (void* one : freed) AllAllocations().Free(one);
       };
     return Driver::The().Enqueue(queue, std::move(kind), count, events, out,
                                  [&](cl_uint n, const cl_event* waits, cl_event* event) {
