@@ -20,6 +20,12 @@ class Pacing(Programs):
     METER = "timer-query"
 
     @classmethod
+    def setUpClass(cls):
+        if emulated.run_promptly(True):
+            cls.addClassCleanup(emulated.run_promptly, False)
+        super().setUpClass()
+
+    @classmethod
     def make_node(cls):
         return emulated.EmulatedNode(emulated.CARD + emulated.FRAMES)
 
