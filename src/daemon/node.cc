@@ -85,11 +85,11 @@ void Node::Look() {
   SampleMemory();
   static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_, memory_samples_}, actions_));
   Carry();
-  // Before it stops polling, the daemon requests doorbells and then polls once more. The last poll sees programs that
-  // entered in between.
-  const bool sleepy = actions_.look_again == core::kNever;
-  const bool asked = WantEntryBells(sleepy) || std::exchange(bells_asked_, false);
-  LookAt(sleepy && asked ? now : actions_.look_again);
+  // Before it stops polling, or polls for sales or memory only, the daemon requests doorbells and then polls once more.
+  // The last poll sees programs that entered in between.
+  const bool asleep = actions_.asleep;
+  const bool asked = WantEntryBells(asleep) || std::exchange(bells_asked_, false);
+  LookAt(asleep && asked ? now : actions_.look_again);
 }
 
 void Node::Sample(Instant now, const Tenancy& tenancy) {
