@@ -156,6 +156,25 @@ TEST(PromisesFirst, ALongKernelWaitsForItsTurnBesideSmallOnes) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0}) << "the device has been idle";
 }
 
+// A vGPU that rests is in no decision. When it returns it is owed the frames of the time since then, as if it had been
+// there.
+TEST(PromisesFirst, AVgpuThatRestedIsOwedTheFramesOfThatTime) {
+  for (const bool rests : {false, true}) {
+    CapBench b = OwedBesideKernels();
+    b.Charge(0, milliseconds(45));  // it was owed two frames, and drew three
+    b.Decide();
+    const VgpuView resting = b.views[0];
+    if (rests) b.views.erase(b.views.begin());
+    for (int look = 0; look < 20; ++look) b.Decide(milliseconds(100));
+    if (rests) b.views.insert(b.views.begin(), resting);
+    b.views[0].waiting = b.views[1].waiting = 1;
+    b.views[0].last_active = b.now;
+    b.Decide(milliseconds(1));
+    EXPECT_GT(b.verdicts[0].allowance, Duration{0}) << rests;
+    EXPECT_LE(b.verdicts[1].allowance, Duration{0}) << rests << ": its frame goes first";
+  }
+}
+
 TEST(PromisesFirst, AtZeroOnlyCapsDecide) {
   CapBench b = OwedBesideKernels({{"ahead_ms", 0}});
   b.views[0].waiting = b.views[1].waiting = 1;
