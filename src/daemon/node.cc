@@ -85,11 +85,11 @@ void Node::Look() {
   SampleMemory();
   static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_, memory_samples_}, actions_));
   Carry();
-  // Before it stops polling, the daemon requests doorbells and then polls once more. The last poll sees programs that
-  // entered in between.
-  const bool sleepy = actions_.look_again == core::kNever;
-  const bool asked = WantEntryBells(sleepy) || std::exchange(bells_asked_, false);
-  LookAt(sleepy && asked ? now : actions_.look_again);
+  // Before it stops polling, or polls for sales or memory only, the daemon requests doorbells and then polls once more.
+  // The last poll sees programs that entered in between.
+  const bool asleep = actions_.asleep;
+  const bool asked = WantEntryBells(asleep) || std::exchange(bells_asked_, false);
+  LookAt(asleep && asked ? now : actions_.look_again);
 }
 
 void Node::Sample(Instant now, const Tenancy& tenancy) {
@@ -232,15 +232,17 @@ void Node::Note(engine::Note note) {
 
 // -- Housekeeping ----------------------------------------------------------------------------------------------------
 
-// A vGPU without processes costs nothing here: nobody reads its heartbeat.
+// A vGPU without processes costs nothing here: nobody reads its heartbeat. A step carries out actions, which may change
+// the lists that are walked here, so steps come after the walk.
 void Node::Housekeeping() {
   const Instant now = platform::Now();
   bool moved = false;
+  std::vector<engine::ProcessDraws> drawing;
   std::erase_if(attached_, [&](Tenancy* tenancy) {
     tenancy->gate->Beat(NsOf(now));
     Drain(*tenancy);
     for (const auto& [process_id, process] : tenancy->gate->processes())
-      if (process->ObserveDraws()) Step(engine::ProcessDraws{tenancy->saved.id, process_id, process->Draws()});
+      if (process->ObserveDraws()) drawing.push_back({tenancy->saved.id, process_id, process->Draws()});
     tenancy->pending.DropLate(now);
     // Agents of an open gate do not ring, and others can't be relied on.
     if (tenancy->resting && !tenancy->sampled && tenancy->Moved()) {
@@ -251,6 +253,7 @@ void Node::Housekeeping() {
     tenancy->attached = false;
     return true;
   });
+  for (const engine::ProcessDraws& draws : drawing) Step(draws);
   if (moved) LookNow();
   for (const VgpuId id : std::exchange(leaving_, {})) Erase(id);
   if (look_at_ == core::kNever) Look();

@@ -59,6 +59,37 @@ TEST(Cap, IsReachedBesideAVgpuWithLongKernels) {
   }
 }
 
+// While another's long kernel runs, a vGPU with short kernels misses its part of the stages. It has it afterwards.
+TEST(Cap, IsReachedWithShortKernelsBesideLongOnes) {
+  for (const double cap : {0.25, 0.5, 0.75})
+    for (const int ms : {490, 1000, 3000}) {
+      ModelNode node;
+      node.SetPolicy("cap");
+      const VgpuId small = node.AddVgpu("small", Capped(cap)), large = node.AddVgpu("large", Capped(1 - cap));
+      node.AddProcess(small, {.think = microseconds(20), .gpu = milliseconds(2)});
+      node.AddProcess(large, {.think = microseconds(20), .gpu = milliseconds(ms)});
+      node.RunFor(seconds(20));
+      auto before = node.Snapshot();
+      node.RunFor(seconds(400));
+      EXPECT_NEAR(node.UseSince(before, small), cap, 0.02) << ms;
+      EXPECT_NEAR(node.UseSince(before, large), 1 - cap, 0.02) << ms;
+    }
+}
+
+// What was missed behind others' kernels is part of the cap: it comes later, and not in addition.
+TEST(Cap, HoldsBesideALongKernelForAVgpuThatWantsMore) {
+  ModelNode node;
+  node.SetPolicy("cap");
+  const VgpuId greedy = node.AddVgpu("greedy", Capped(0.3)), large = node.AddVgpu("large", Capped(0.2));
+  node.AddProcess(greedy, {.think = microseconds(20), .gpu = milliseconds(2)});
+  node.AddProcess(large, {.think = milliseconds(700), .gpu = seconds(1)});
+  node.RunFor(seconds(20));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(400));
+  EXPECT_NEAR(node.UseSince(before, greedy), 0.3, 0.01);
+  EXPECT_LE(node.UseSince(before, large), 0.21);
+}
+
 // gOver, Algorithm 2, line 6 forgives overdrawn time; for this reason `cap` deviates from it.
 TEST(CapPaper, ForgivesTheDebtOfALongKernel) {
   EXPECT_NEAR(UseUnder("cap-paper", 0.1, {milliseconds(1), 1}), 0.1, 0.02);

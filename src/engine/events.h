@@ -217,6 +217,9 @@ struct Actions {
   std::vector<Note> notes;
   VgpuId created;
   Instant look_again = core::kNever;  // latest time of the next poll of the gates
+  /// No policy decides again before something happens at a gate, so the gates' doorbells must be asked for:
+  /// `look_again` may be far away all the same, where sales, memory or promises are looked at again.
+  bool asleep = true;
   void Clear() {
     publish.clear();
     tell.clear();
@@ -228,6 +231,7 @@ struct Actions {
     notes.clear();
     created = {};
     look_again = core::kNever;
+    asleep = true;
   }
 };
 

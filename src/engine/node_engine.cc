@@ -314,6 +314,7 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   const Instant look_again =
       device.policy->Decide({now, device.Active(), looks_.late(), device.Resting()}, device.verdicts);
   actions.look_again = std::min(actions.look_again, look_again);
+  actions.asleep = actions.asleep && look_again == core::kNever;
   std::size_t waiters = 0;
   for (std::size_t i = 0; i < device.active; ++i) {
     if (kept) device.views[i].held = device.verdicts[i].held;
@@ -341,7 +342,10 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
     const Duration level = vgpu.cap_level;
     verdict.allowance = verdict.admission == core::Admission::kGated ? std::min(verdict.allowance, level) : level;
     verdict.admission = core::Admission::kGated;
-    if (core::Competes(view, now, core::kCapBurst)) actions.look_again = std::min(actions.look_again, now + kCapTick);
+    if (core::Competes(view, now, core::kCapBurst)) {
+      actions.look_again = std::min(actions.look_again, now + kCapTick);
+      actions.asleep = false;
+    }
   }
   const proto::GateMode mode = vgpu.paused                                    ? proto::GateMode::kPaused
                                : verdict.admission == core::Admission::kGated ? proto::GateMode::kGated

@@ -360,6 +360,7 @@ void Agent::PublishDescription() {
 }
 
 void Agent::AbandonInChild() noexcept {
+  unanswered_.Reset();
   if (current_ == nullptr) return;
   current_->socket.Reset();
   current_->doorbell.Reset();

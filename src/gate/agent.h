@@ -8,8 +8,10 @@
 //    │ ▼ │
 //    full┘  refused because the vGPU has no place for another process: wait until it has one, or the daemon is gone
 //
-// Bounds: an attempt to attach blocks for at most kAttachWait by default. A wait at the gate or for a place, or a
-// delay, ends at most kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to hang.
+// Bounds: an attempt to attach blocks for at most kAttachWait by default. A daemon that has not answered by then is not
+// waited for again: the connection stays open, and the answer is read when it has come. A wait at the gate or for a
+// place, or a delay, ends at most kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to
+// hang.
 #pragma once
 
 #include <pthread.h>
@@ -18,7 +20,9 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
 #include "base/units.h"
+#include "platform/fd.h"
 #include "proto/attach_messages.h"
 #include "proto/executor_statistics.h"
 #include "proto/gate_layout.h"
@@ -29,6 +33,9 @@ inline constexpr Duration kAttachWait = milliseconds(100);
 inline constexpr Duration kWaitSlice = milliseconds(50);
 inline constexpr Duration kAttachRetry = milliseconds(100);
 inline constexpr Duration kAttachRetryMax = seconds(5);
+/// How often a late answer is looked for; and how long, before the agent connects again.
+inline constexpr Duration kAnswerLook = milliseconds(10);
+inline constexpr Duration kAnswerLatest = seconds(5);
 /// Longest time between two requests for a place. Less than kHeartbeatStaleNs, which is counted from the last refusal:
 /// a daemon that is busy has the rest of it to answer.
 inline constexpr Duration kPlaceRetryMax = milliseconds(500);
@@ -157,7 +164,9 @@ class Agent {
   Attachment* AttachIfDue(std::int64_t now_ns, Duration wait);
   void GotNoPlace(Error why, std::int64_t now_ns);
   void AttachFailed(Error why, std::int64_t now_ns);
+  Status SayHello();
   Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns, Answer& answer);
+  Result<std::unique_ptr<Attachment>> ReadAnswer(platform::Fd socket, Answer& answer);
   void PublishDescription();
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
@@ -174,15 +183,18 @@ class Agent {
   std::atomic<bool> full_{false};  // the daemon's last answer: the vGPU has no place for this process
   std::atomic<std::uint64_t> attach_count_{0};
   std::atomic<std::int64_t> next_attempt_ns_{0};
-  std::unique_ptr<Attachment> current_;                         // guarded by mutex_
-  std::int64_t retry_ns_ = 0;                                   // guarded by mutex_
-  std::int64_t full_at_ns_ = 0;                                 // guarded by mutex_; time of that answer
-  bool full_said_ = false;                                      // guarded by mutex_
-  std::int64_t predicted_ns_ = 0;                               // guarded by mutex_
-  std::string last_error_;                                      // guarded by mutex_
-  mutable MemoryOrder memory_order_;                            // guarded by mutex_; the last order read
-  proto::MeterKind meter_ = proto::MeterKind::kNone;            // guarded by mutex_
-  bool off_screen_ = false;                                     // guarded by mutex_
+  std::unique_ptr<Attachment> current_;               // guarded by mutex_
+  platform::Fd unanswered_;                           // guarded by mutex_; a connection that said Hello
+  std::int64_t said_hello_ns_ = 0;                    // guarded by mutex_; time of that
+  bool late_ = false;                                 // guarded by mutex_; the last Hello had no answer in time
+  std::int64_t retry_ns_ = 0;                         // guarded by mutex_
+  std::int64_t full_at_ns_ = 0;                       // guarded by mutex_; time of that answer
+  bool full_said_ = false;                            // guarded by mutex_
+  std::int64_t predicted_ns_ = 0;                     // guarded by mutex_
+  std::string last_error_;                            // guarded by mutex_
+  mutable MemoryOrder memory_order_;                  // guarded by mutex_; the last order read
+  proto::MeterKind meter_ = proto::MeterKind::kNone;  // guarded by mutex_
+  bool off_screen_ = false;                           // guarded by mutex_
   char renderer_[sizeof(proto::ProcessRegion::renderer)] = {};  // guarded by mutex_
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an agent attaches to a gate, and how it waits for a place in a vGPU that has none for it.
+// How an agent attaches to a gate, also where the daemon answers late, and how it waits for a place in a vGPU that has
+// none for it.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -39,8 +40,12 @@ Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
   const bool was_full = full_.load(std::memory_order_relaxed);
   const std::int64_t stale_at_ns = full_at_ns_ + proto::kHeartbeatStaleNs;
   Answer answer = Answer::kNone;
-  auto made = TryAttach(was_full ? std::max(stale_at_ns, now_ns + proto::kHeartbeatStaleNs / 2) : now_ns + wait.count(),
-                        answer);
+  std::int64_t deadline_ns = now_ns + wait.count();
+  if (was_full)
+    deadline_ns = std::max(stale_at_ns, now_ns + proto::kHeartbeatStaleNs / 2);
+  else if (late_ && wait <= kAttachWait)
+    deadline_ns = now_ns;  // in a frame: the program has been stopped once for this daemon
+  auto made = TryAttach(deadline_ns, answer);
   if (!made) {
     const std::int64_t failed_ns = platform::NowNs();
     if (answer == Answer::kNoPlace)
@@ -77,21 +82,35 @@ void Agent::AttachFailed(Error why, std::int64_t now_ns) {
   const bool no_daemon = why.code == Errc::kNotFound || why.code == Errc::kUnavailable;
   retry_ns_ =
       no_daemon ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
-  next_attempt_ns_.store(now_ns + retry_ns_, std::memory_order_relaxed);
+  next_attempt_ns_.store(now_ns + (unanswered_ ? kAnswerLook.count() : retry_ns_), std::memory_order_relaxed);
   last_error_ = std::move(why.message);
   full_.store(false, std::memory_order_relaxed);
 }
 
-Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns, Answer& answer) {
-  auto made = std::make_unique<Attachment>();
-  WEIR_TRY(made->socket, platform::ConnectSeqPacket(attach_path_));
+Status Agent::SayHello() {
+  WEIR_TRY(platform::Fd socket, platform::ConnectSeqPacket(attach_path_));
   const proto::Hello hello{proto::kGateVersionMajor, proto::kGateVersionMinor, api_, program_};
-  const Status sent = platform::SendPacket(made->socket.get(), proto::Encode(hello));
+  const Status sent = platform::SendPacket(socket.get(), proto::Encode(hello));
   // The daemon may have refused and closed the connection before the Hello was sent.
-  if (!sent && !platform::WaitReadable(made->socket.get(), 0)) return sent.error();
+  if (!sent && !platform::WaitReadable(socket.get(), 0)) return sent.error();
+  unanswered_ = std::move(socket);
+  said_hello_ns_ = platform::NowNs();
+  return Ok();
+}
+
+/// A daemon that is busy answers late. Its answer is read from the same connection at a later call.
+Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns, Answer& answer) {
+  if (unanswered_ && platform::NowNs() - said_hello_ns_ >= kAnswerLatest.count()) unanswered_.Reset();
+  if (!unanswered_) WEIR_TRY_STATUS(SayHello());
   const std::int64_t left_ms = (deadline_ns - platform::NowNs()) / 1'000'000;
-  if (!platform::WaitReadable(made->socket.get(), static_cast<int>(std::max<std::int64_t>(left_ms, 1))))
-    return Fail(Errc::kTimeout, attach_path_ + ": no answer within the bound; is that a Weir daemon?");
+  late_ = !platform::WaitReadable(unanswered_.get(), static_cast<int>(std::max<std::int64_t>(left_ms, 0)));
+  if (late_) return Fail(Errc::kTimeout, attach_path_ + ": no answer within the bound; is that a Weir daemon?");
+  return ReadAnswer(std::exchange(unanswered_, {}), answer);
+}
+
+Result<std::unique_ptr<Attachment>> Agent::ReadAnswer(platform::Fd socket, Answer& answer) {
+  auto made = std::make_unique<Attachment>();
+  made->socket = std::move(socket);
   WEIR_TRY(platform::Packet packet, platform::ReceivePacket(made->socket.get(), proto::kAttachMessageBytesMax));
   if (packet.bytes.empty()) return Fail(Errc::kUnavailable, attach_path_ + ": the daemon closed the connection");
   answer = Answer::kOther;

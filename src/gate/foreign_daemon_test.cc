@@ -117,6 +117,26 @@ TEST_F(ForeignDaemon, ThatIsAHealthyOneIsAttachedTo) {  // otherwise the tests b
   EXPECT_TRUE(WaitUntil([&] { return testing::PresentFrame(agent); })) << agent.last_error();
 }
 
+// As a daemon on a busy host: the answer comes when the agent has failed open, and the agent has not given up.
+TEST_F(ForeignDaemon, ThatAnswersLateIsAttachedToByTheSameConnection) {
+  const Offer offer;
+  offer.vgpu_page().allowance_ns = 1'000'000'000;
+  std::atomic<int> first{-1}, connections{0};
+  const FakeDaemon daemon(path_, [&](int connection) {
+    if (++connections == 1) first = connection;
+  });
+  Agent agent(path_, proto::Api::kGl, "test");
+  for (int frame = 0; frame < 100; ++frame) {
+    EXPECT_FALSE(testing::PresentFrame(agent)) << "it goes on without a gate";
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  ASSERT_GE(first, 0) << agent.last_error();
+  offer.Send(first);
+  EXPECT_TRUE(WaitUntil([&] { return testing::PresentFrame(agent) || connections > 1; })) << agent.last_error();
+  EXPECT_TRUE(agent.attached()) << agent.last_error();
+  EXPECT_EQ(connections, 1);
+}
+
 TEST_F(ForeignDaemon, ThatClosesTheConnection) {
   ExpectPassedThrough([](int connection) { ::shutdown(connection, SHUT_RDWR); }, "closed the connection");
 }

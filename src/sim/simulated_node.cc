@@ -91,7 +91,7 @@ void Simulation::LookAt(std::uint32_t index, Instant when) {
 }
 
 void Simulation::RingBell(std::uint32_t index) {
-  if (nodes_[index].up && nodes_[index].look_at == core::kNever) LookAt(index, now_);
+  if (nodes_[index].up && nodes_[index].asleep && nodes_[index].look_at > now_) LookAt(index, now_);
 }
 
 /// Such a bell is answered also by a daemon that means to look later.
@@ -157,6 +157,7 @@ void Simulation::Look(std::uint32_t index) {
   Sample(index);
   WEIR_CHECK(node.engine->Step(now_, engine::GatesSampled{samples_, memory_samples_}, node.actions).has_value());
   Carry(index);
+  node.asleep = node.actions.asleep;
   LookAt(index, node.rung ? now_ : node.actions.look_again);
 }
 

@@ -167,7 +167,8 @@ class Simulation {
     std::uint32_t queues = 0;                            // of all of its loops
     Instant device_event = core::DeviceModel::kNoEvent;  // the one that is in the heap, or was played last
     bool housekeeping = false;
-    bool rung = false;  // since the last look, by an agent that does not wait for the next one
+    bool rung = false;   // since the last look, by an agent that does not wait for the next one
+    bool asleep = true;  // at the last look no policy needed another one: agents ring at entry
     bool up = true;
     double steal = 0;
     // Work conservation: the device has no work although a loop waits at its gate.

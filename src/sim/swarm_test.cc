@@ -42,6 +42,13 @@ TEST(Swarm, TheSameSeedGivesTheSameRun) {
     EXPECT_EQ(PlaySeed(seed).record.digest, PlaySeed(seed).record.digest) << seed;
 }
 
+// A device that is sold is looked at for reports, about once a second. While no policy asks for a decision, doorbells
+// are needed all the same: after a stall, a vGPU spent the slice of the period before in the next one, unseen.
+TEST(Swarm, AVgpuThatGoesOnAfterAStallIsSeenAlsoWhereDevicesAreSold) {
+  const SeedPlayed played = PlaySeed(1025871);
+  EXPECT_TRUE(played.objections.empty()) << played.objections.front();
+}
+
 // -- Planted bugs: each must be found ---------------------------------------------------------------------------------
 
 /// The first of a hundred seeds in which something objects, or the checker `by`; 0: none does.

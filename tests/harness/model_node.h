@@ -171,7 +171,7 @@ class ModelNode {
     const bool pass =
         gate.mode == proto::GateMode::kOpen || (gate.mode == proto::GateMode::kGated && gate.allowance > 0);
     if (!pass) {
-      if (look_again_ == core::kNever) look_again_ = now_;  // rings the doorbell
+      if (asleep_) look_again_ = now_;  // rings the doorbell
       return;
     }
     p.cost = FromSeconds(SecondsOf(p.loop.gpu) * (1 + p.loop.jitter * (2 * prng_.Uniform() - 1)));
@@ -181,7 +181,7 @@ class ModelNode {
     gate.allowance -= p.reserved.count();
     p.phase = Phase::kGpu;
     p.passed = p.charged_at = p.polled_at = now_;
-    if (look_again_ == core::kNever) look_again_ = now_;
+    if (asleep_) look_again_ = now_;
   }
 
   void RunDevice() {
@@ -276,6 +276,7 @@ class ModelNode {
           static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance) + static_cast<std::uint64_t>(grant.delta_ns));
     }
     look_again_ = actions_.look_again;
+    asleep_ = actions_.asleep;
   }
 
   engine::NodeEngine engine_;
@@ -290,6 +291,7 @@ class ModelNode {
   std::uint64_t looks_ = 0;
   Instant now_ = InstantFromNs(1'000'000'000);
   Instant look_again_ = core::kNever;
+  bool asleep_ = true;
   bool spans_ = false;
   Instant next_reading_{};
   Prng prng_;

@@ -16,6 +16,32 @@ namespace {
 /// vGPUs that were active this recently are updated at every stage; others are brought up to date when they return.
 constexpr Duration kRenewedFor = milliseconds(100);
 
+/// A vGPU that wanted the device this recently still does: between two kernels it keeps what it missed.
+constexpr Duration kWantsFor = milliseconds(10);
+
+/// The longest kernel or frame beside each vGPU, of those that used the device in the last second; of each a mean.
+class LongestKernels {
+ public:
+  LongestKernels() = default;
+  explicit LongestKernels(const PolicyInput& input) {
+    for (const VgpuView& view : input.vgpus) {
+      if (view.frame_gpu <= second_ || !(view.stuck || Competes(view, input.now, kRemembered))) continue;
+      if (view.frame_gpu <= first_) {
+        second_ = view.frame_gpu;
+      } else {
+        second_ = first_;
+        first_ = view.frame_gpu;
+        whose_ = view.id;
+      }
+    }
+  }
+  [[nodiscard]] Duration OfOthers(VgpuId id) const { return id == whose_ ? second_ : first_; }
+
+ private:
+  VgpuId whose_;
+  Duration first_{}, second_{};
+};
+
 /// Another policy decides which vGPU with time left goes next: by shares of the caps, or in turns (gOver, Algorithm 3:
 /// the next in the ring with a slice above zero; an empty queue is skipped). To that policy, a vGPU without time left
 /// is held.
@@ -36,12 +62,10 @@ class Cap final : public Policy {
     views_.assign(input.vgpus.begin(), input.vgpus.end());
     left_.resize(views_.size());
     bool awake = false;
+    kernels_ = LongestKernels(input);
     for (std::size_t i = 0; i < views_.size(); ++i) {
       VgpuView& view = views_[i];
-      // A stuck vGPU still wants the device: its single kernel takes longer than other vGPUs are held back for it.
-      const bool wants = view.waiting > 0 || view.in_flight > 0 || view.stuck;
-      const Duration kept = wants ? view.frame_gpu : Duration{0};
-      left_[i] = LeftOf(view, input.now, kept);
+      left_[i] = LeftOf(view, input.now);
       view.weight = CapWeight(view);
       view.held = left_[i].of_cap <= Duration{0};
       awake |= Competes(view, input.now, kRenewedFor);
@@ -70,19 +94,23 @@ class Cap final : public Policy {
   struct Account {
     TimeSlice of_cap, of_ceiling;
     Duration charged{};
-    Duration beyond{};  // the part of `charged` that went beyond its cap
-    bool lent = false;  // it was admitted beyond its cap since its slice was used up
-    Instant seen{};     // time of the last decision about it
+    Instant busy_until{};  // end of its own charged work, if it has the device to itself
+    Duration beyond{};     // the part of `charged` that went beyond its cap
+    bool lent = false;     // it was admitted beyond its cap since its slice was used up
+    Instant seen{};        // time of the last decision about it
   };
 
   /// What the vGPU may spend of its cap and of its ceiling. Borrowed time is charged to the ceiling only, and is not
   /// visible to the order policy.
-  TimeLeft LeftOf(VgpuView& view, Instant now, Duration kept) {
+  TimeLeft LeftOf(VgpuView& view, Instant now) {
     bool fresh = false;
     Account& account = accounts_.At(view, fresh);
     if (!fresh && account.seen != last_) CatchUp(account, view);
+    const Kept kept = KeptOf(view, account, now);
+    const Duration charge = fresh ? Duration{0} : view.used - account.charged;
     account.seen = now;
-    if (account.lent && !fresh) account.beyond += view.used - account.charged;
+    if (charge > Duration{0}) account.busy_until = std::max(account.busy_until, now) + charge;
+    if (account.lent) account.beyond += charge;
     account.charged = view.used;
     TimeLeft left;
     left.of_ceiling = account.of_ceiling.Left(clock_, now, std::max(view.cap, view.ceiling), view.used, kept);
@@ -93,10 +121,23 @@ class Cap final : public Policy {
     return left;
   }
 
+  /// What it keeps at the end of a period. Of a long kernel only the beginning is charged before its end, so charges do
+  /// not tell whether the device runs one of others: time in which the vGPU wants the device and has nothing of its own
+  /// to run counts as time behind others, up to their longest kernel. A stuck vGPU waits for its own kernel, which
+  /// takes longer than other vGPUs are held back for it, and still wants the device.
+  [[nodiscard]] Kept KeptOf(const VgpuView& view, const Account& account, Instant now) const {
+    const bool wants = view.waiting > 0 || view.in_flight > 0;
+    const Duration behind = wants ? now - std::max(last_, account.busy_until) : Duration{0};
+    return {.kernel = wants || view.stuck ? view.frame_gpu : Duration{0},
+            .waited_behind = std::max(behind, Duration{0}),
+            .longest_of_others = kernels_.OfOthers(view.id),
+            .competes = view.stuck || Competes(view, now, kWantsFor)};
+  }
+
   /// The vGPU has rested until the last decision, and wanted nothing: its slices until then are those of an idle vGPU.
   void CatchUp(Account& account, const VgpuView& view) {
-    account.of_ceiling.Left(clock_, last_, std::max(view.cap, view.ceiling), account.charged, Duration{0});
-    account.of_cap.Left(clock_, last_, view.cap, account.charged - account.beyond, Duration{0});
+    account.of_ceiling.Left(clock_, last_, std::max(view.cap, view.ceiling), account.charged, {});
+    account.of_cap.Left(clock_, last_, view.cap, account.charged - account.beyond, {});
   }
 
   const SliceClock clock_;
@@ -105,6 +146,7 @@ class Cap final : public Policy {
   PromisesFirst promises_;
   GivingWay giving_way_;
   Instant last_{};  // time of the last decision
+  LongestKernels kernels_;
   SlotStates<Account> accounts_;
   std::vector<VgpuView> views_;
   std::vector<TimeLeft> left_;

@@ -20,6 +20,9 @@ constexpr Duration kKeptOutMost = milliseconds(200);
 /// After the device has been idle for this long, frames and kernels of any length are lent to.
 constexpr Duration kIdleMost = milliseconds(4);
 
+/// A longer kernel goes out of turn only when the device has been idle for that long.
+constexpr Duration kShortMost = milliseconds(100);
+
 /// Admits one frame.
 constexpr Duration kOne{1};
 
@@ -91,35 +94,44 @@ Duration PromisesFirst::StarvedFor(const VgpuView& view) const {
   return waited >= kKeptOutMost ? waited : Duration{0};
 }
 
-/// Waiting vGPUs in order, followed by those that do not wait.
-void PromisesFirst::Queue(std::span<const VgpuView> views, std::span<const TimeLeft> left,
-                          std::span<const Verdict> verdicts) {
+/// Whether the vGPU may go before others that the policy's order prefers, so that the device has something to do.
+bool PromisesFirst::MayFill(const VgpuView& view) const {
+  return CostOf(view) <= kShortMost || last_ - busy_until_ >= kIdleMost;
+}
+
+/// Waiting vGPUs in order, followed by those that do not wait. Returns whether a vGPU is owed a frame or draws one
+/// (`drawn`). If none is, nobody is starved: the policy's own order holds.
+bool PromisesFirst::Queue(std::span<const VgpuView> views, std::span<const TimeLeft> left,
+                          std::span<const Verdict> verdicts, bool drawn) {
+  bool any = drawn;
   queue_.clear();
   for (std::size_t i = 0; i < views.size(); ++i) {
     const bool lent = IsLent(views[i], left[i]);
     const bool owed = IsOwed(views[i], lent);
+    any |= owed;
     queue_.push_back({.index = i,
                       .id = views[i].id,
                       .owed = owed,
                       .lent = lent,
                       .start_by = owed ? StartBy(views[i]) : Duration{0},
-                      .starved_for = StarvedFor(views[i]),
                       .lead = SecondsOf(verdicts[i].allowance) / views[i].weight});
   }
+  if (any)
+    for (Place& place : queue_) place.starved_for = StarvedFor(views[place.index]);
   const auto idle =
       std::partition(queue_.begin(), queue_.end(), [&](const Place& p) { return views[p.index].waiting > 0; });
   std::sort(queue_.begin(), idle, [](const Place& a, const Place& b) {
     return std::tuple(b.starved_for, !a.owed, a.lent, a.start_by, b.lead, a.id) <
            std::tuple(a.starved_for, !b.owed, b.lent, b.start_by, a.lead, b.id);
   });
+  return any;
 }
 
 void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::span<TimeLeft> left,
                             std::span<Verdict> verdicts) {
   if (ahead_ <= Duration{0}) return;
   const bool drawn = Account(now, views);
-  Queue(views, left, verdicts);
-  const bool any = drawn || std::ranges::any_of(queue_, &Place::owed);
+  const bool any = Queue(views, left, verdicts, drawn);
   Duration on_device = on_device_;
   bool first = true;
   for (const Place& place : queue_) {
@@ -136,7 +148,7 @@ void PromisesFirst::Reorder(Instant now, std::span<const VgpuView> views, std::s
       allowance = std::min(allowance, Duration{0});
     } else if (place.owed || starved_for) {
       allowance = mine.of_cap;
-    } else if (!any && view.waiting > 0 && on_device < ahead_) {
+    } else if (!any && view.waiting > 0 && on_device < ahead_ && MayFill(view)) {
       allowance = std::max(allowance, kOne);
     }
     if (view.waiting == 0 || (!mine.lent && std::min(allowance, mine.of_cap) <= Duration{0})) continue;

@@ -15,7 +15,9 @@
 //   giving way         a vGPU that gives way to heavier ones is not admitted before its frames are due, while others
 //                      have credit
 //   no frame credit    the policy's order holds, and vGPUs with time left are admitted frame by frame while the device
-//                      has less than `ahead` to do: a vGPU that is behind can't keep the device full with small frames
+//                      has less than `ahead` to do: a vGPU that is behind can't keep the device full with small frames.
+//                      A kernel of more than 100 ms waits for its turn, or until the device was idle for a while: it
+//                      costs the vGPU that is behind much more than the gaps between its frames. Nobody is starved
 //   lending            where caps move, a vGPU that has used up its cap goes on up to its ceiling, after the vGPUs with
 //                      as much credit and time left, by one frame or kernel of at most `lend` at a time, while the
 //                      device has less than `ahead` to do. A longer one is admitted after the device was idle for a
@@ -67,7 +69,9 @@ class PromisesFirst {
   };
 
   bool Account(Instant now, std::span<const VgpuView> views);
-  void Queue(std::span<const VgpuView> views, std::span<const TimeLeft> left, std::span<const Verdict> verdicts);
+  bool Queue(std::span<const VgpuView> views, std::span<const TimeLeft> left, std::span<const Verdict> verdicts,
+             bool drawn);
+  [[nodiscard]] bool MayFill(const VgpuView& view) const;
   [[nodiscard]] bool IsLent(const VgpuView& view, const TimeLeft& left) const;
   [[nodiscard]] bool IsOwed(const VgpuView& view, bool lent) const;
   [[nodiscard]] Duration StartBy(const VgpuView& view) const;

@@ -127,6 +127,54 @@ TEST(PromisesFirst, AVgpuBehindWithSmallFramesDoesNotIdleTheDevice) {
   EXPECT_LE(by_caps.verdicts[1].allowance, Duration{0});
 }
 
+// A vGPU with kernels of 2 ms is behind one with kernels of a second, whose slice has time left again.
+TEST(PromisesFirst, ALongKernelWaitsForItsTurnBesideSmallOnes) {
+  CapBench b;
+  b.views = {{.id = VgpuId{1}, .slot = 0, .frame_gpu = milliseconds(2)},
+             {.id = VgpuId{2}, .slot = 1, .frame_gpu = seconds(1)}};
+  for (VgpuView& view : b.views) view.attached = true, view.last_active = b.now;
+  b.Decide();
+  b.views[0].waiting = 1;
+  b.Decide();
+  b.Charge(1, seconds(1));
+  b.Decide();
+  b.Decide(seconds(1));
+  b.views[1].waiting = 1;
+  for (int kernels = 0; kernels < 400; ++kernels) {  // longer than a vGPU is kept out where promises go first
+    b.views[0].waiting = 0, b.views[0].in_flight = 1;
+    b.Charge(0, milliseconds(2));
+    b.Decide(milliseconds(1));
+    ASSERT_LE(b.verdicts[1].allowance, Duration{0}) << kernels;
+    b.Decide(milliseconds(1));
+    ASSERT_LE(b.verdicts[1].allowance, Duration{0}) << "the device has nothing more to do, " << kernels;
+    b.views[0].waiting = 1, b.views[0].in_flight = 0;
+    b.Decide();
+    ASSERT_LE(b.verdicts[1].allowance, Duration{0}) << kernels;
+  }
+  b.views[0].waiting = 0, b.views[0].in_flight = 1;  // it presents, and submits nothing
+  for (int ms = 0; ms < 6; ++ms) b.Decide(milliseconds(1));
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0}) << "the device has been idle";
+}
+
+// A vGPU that rests is in no decision. When it returns it is owed the frames of the time since then, as if it had been
+// there.
+TEST(PromisesFirst, AVgpuThatRestedIsOwedTheFramesOfThatTime) {
+  for (const bool rests : {false, true}) {
+    CapBench b = OwedBesideKernels();
+    b.Charge(0, milliseconds(45));  // it was owed two frames, and drew three
+    b.Decide();
+    const VgpuView resting = b.views[0];
+    if (rests) b.views.erase(b.views.begin());
+    for (int look = 0; look < 20; ++look) b.Decide(milliseconds(100));
+    if (rests) b.views.insert(b.views.begin(), resting);
+    b.views[0].waiting = b.views[1].waiting = 1;
+    b.views[0].last_active = b.now;
+    b.Decide(milliseconds(1));
+    EXPECT_GT(b.verdicts[0].allowance, Duration{0}) << rests;
+    EXPECT_LE(b.verdicts[1].allowance, Duration{0}) << rests << ": its frame goes first";
+  }
+}
+
 TEST(PromisesFirst, AtZeroOnlyCapsDecide) {
   CapBench b = OwedBesideKernels({{"ahead_ms", 0}});
   b.views[0].waiting = b.views[1].waiting = 1;
