@@ -51,7 +51,7 @@ struct LibraryFacts {
 
 struct InstallFacts {
   std::string version;        // of this weir
-  LibraryFacts stub, shim;    // libweir-gl-preload.so, and libweir-gl.so beside it
+  LibraryFacts stub, shim;    // libweir-gl-preload.so, and libweir-shim.so beside it
   std::string preload_error;  // the library's path can't be used in LD_PRELOAD
   std::uint16_t machine = 0;  // of this program
 };

@@ -80,7 +80,7 @@ void NoteLibraries(std::string_view maps, TreeProcess& process) {
     const bool angle = file.starts_with("libANGLE") || file.starts_with("libGLESv2_angle") || file == "libEGL.so" ||
                        (file == "libGLESv2.so" && folder.find("/lib") == std::string_view::npos);
     process.stub_loaded |= file.starts_with("libweir-gl-preload.so");
-    process.shim_loaded |= file.starts_with("libweir-gl.so");
+    process.shim_loaded |= file.starts_with("libweir-shim.so");
     process.gl |= file.starts_with("libGLX.so") || file.starts_with("libGL.so");
     process.egl |= file.starts_with("libEGL.so.");
     process.vulkan |= file.starts_with("libvulkan.so");
