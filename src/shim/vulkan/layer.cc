@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "shim/common/open_shim.h"
+#include "shim/vulkan/layer_threads.h"
 
 namespace weir::shim {
 
@@ -60,6 +61,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
         .handle = *instance,
         .get = get,
         .destroy = destroy,
+        .create_device = reinterpret_cast<PFN_vkCreateDevice>(next("vkCreateDevice")),
         .destroy_surface = reinterpret_cast<PFN_vkDestroySurfaceKHR>(next("vkDestroySurfaceKHR")),
         .get_properties = reinterpret_cast<PFN_vkGetPhysicalDeviceProperties>(next("vkGetPhysicalDeviceProperties")),
         .get_queue_families = reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
@@ -121,13 +123,14 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
   const auto* callback = FindLink<VkLayerDeviceCreateInfo>(info, kType, VK_LOADER_DATA_CALLBACK);
   const Instance* instance = instances.Find(DispatchOf(physical));
   if (link == nullptr || link->u.pLayerInfo == nullptr || instance == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const PFN_vkGetInstanceProcAddr get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
   const PFN_vkGetDeviceProcAddr get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  const auto create = reinterpret_cast<PFN_vkCreateDevice>(get_of_instance(instance->handle, "vkCreateDevice"));
-  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
   link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  const VkResult result = create(physical, info, allocator, device);
-  if (result != VK_SUCCESS || get == &GetDeviceProcAddr) return result;
+  if (get == &GetDeviceProcAddr) return CreateDevice(physical, info, allocator, device);  // the inner of two
+  // Known since the instance's creation. Asked now, a loader may answer the last layer with the chain's first one.
+  if (instance->create_device == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const DriverThreads before;
+  const VkResult result = instance->create_device(physical, info, allocator, device);
+  if (result != VK_SUCCESS) return result;
   std::unique_ptr<Device> made(new (std::nothrow) Device);
   const auto destroy = reinterpret_cast<PFN_vkDestroyDevice>(get(*device, "vkDestroyDevice"));
   if (made != nullptr) {
@@ -135,6 +138,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
     made->get = get;
     made->set_loader_data = callback != nullptr ? callback->u.pfnSetDeviceLoaderData : nullptr;
     FillIn(*made, *instance, physical);
+    if (made->place.is_cpu != 0 && Hooks() != nullptr) before.NameNewWorkers();
     if (devices.Add(DispatchOf(*device), made.get())) return static_cast<void>(made.release()), VK_SUCCESS;
   }
   if (destroy != nullptr) destroy(*device, allocator);
@@ -180,11 +184,12 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProcAddr(VkInstance instance
   if (name == nullptr) return nullptr;
   if (std::strcmp(name, "vkGetInstanceProcAddr") == 0) return AsVoid(&GetInstanceProcAddr);
   if (std::strcmp(name, "vkCreateInstance") == 0) return AsVoid(&CreateInstance);
-  const Instance* known = instance != VK_NULL_HANDLE ? instances.Find(DispatchOf(instance)) : nullptr;
-  if (known == nullptr) return nullptr;
+  // Layers above this one may ask for these without an instance, as MangoHud does.
   if (std::strcmp(name, "vkDestroyInstance") == 0) return AsVoid(&DestroyInstance);
   if (std::strcmp(name, "vkCreateDevice") == 0) return AsVoid(&CreateDevice);
   if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) return AsVoid(&GetDeviceProcAddr);
+  const Instance* known = instance != VK_NULL_HANDLE ? instances.Find(DispatchOf(instance)) : nullptr;
+  if (known == nullptr) return nullptr;
   if (std::strcmp(name, "vkDestroySurfaceKHR") == 0 && known->destroy_surface != nullptr)
     return AsVoid(&DestroySurface);
   const PFN_vkVoidFunction theirs = known->get(instance, name);

@@ -5,6 +5,7 @@
 //   layer_work.cc    submits and waits
 //   layer_present.cc swapchains, images, presents
 //   layer_timer.cc   timestamps around submits
+//   layer_threads.cc names lavapipe's workers
 //
 // No function of the layer throws, and the library has no constructor that does anything.
 #pragma once
@@ -51,6 +52,7 @@ struct Instance {
   VkInstance handle = VK_NULL_HANDLE;
   PFN_vkGetInstanceProcAddr get = nullptr;
   PFN_vkDestroyInstance destroy = nullptr;
+  PFN_vkCreateDevice create_device = nullptr;
   PFN_vkDestroySurfaceKHR destroy_surface = nullptr;
   PFN_vkGetPhysicalDeviceProperties get_properties = nullptr;
   PFN_vkGetPhysicalDeviceQueueFamilyProperties get_queue_families = nullptr;

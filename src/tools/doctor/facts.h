@@ -75,9 +75,9 @@ struct TreeProcess {
   std::int64_t pid = 0, parent = 0;
   std::string program;
   bool maps_readable = false;
-  bool stub_loaded = false, shim_loaded = false;
+  bool stub_loaded = false, shim_loaded = false, layer_loaded = false;
   bool gl = false, egl = false, vulkan = false, angle = false, musl = false;
-  bool preload_in_environment = false, attach_in_environment = false;
+  bool preload_in_environment = false, attach_in_environment = false, layer_in_environment = false;
   bool environment_readable = false;
 };
 
