@@ -33,6 +33,7 @@ struct FakeVulkan {
   // Answers.
   VkResult result = VK_SUCCESS;  // of submits, waits and presents
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  bool counts_only = false;  // it looks at no submit, for benchmarks
   bool has_release = false;  // vkReleaseSwapchainImagesEXT
   std::uint64_t ticks_of_submit = 10;
   // What was called.
@@ -53,6 +54,8 @@ struct FakeVulkan {
   std::array<std::uint64_t, 64> queries{};
   std::uint64_t clock = 1'000'000;
   bool withholds = false;  // results of timestamps
+  bool stuck = false;      // what is submitted runs when the device goes on
+  std::vector<std::vector<Part>> queued{};
 
   std::deque<Object> objects{};
   std::deque<void*> tables{};
@@ -119,15 +122,41 @@ inline void Run(const std::vector<FakeVulkan::Part>& parts) {
       if (!ours) fake_vulkan.clock += fake_vulkan.ticks_of_submit;
     }
 }
+inline void GoOn() {
+  fake_vulkan.stuck = false;
+  for (const auto& parts : fake_vulkan.queued) Run(parts);
+  fake_vulkan.queued.clear();
+}
+/// As GoOn, with all that is queued beginning at once, as several queues do. Each takes ticks_of_submit longer than the
+/// one before.
+inline void GoOnTogether() {
+  fake_vulkan.stuck = false;
+  const auto write = [](std::uint32_t which) {
+    for (const auto& parts : fake_vulkan.queued) {
+      if (which == 1) fake_vulkan.clock += fake_vulkan.ticks_of_submit;
+      for (const auto& part : parts)
+        for (auto& [object, writes] : fake_vulkan.own_buffers)
+          for (const VkCommandBuffer buffer : part.buffers)
+            for (const auto& one : writes)
+              if (reinterpret_cast<VkCommandBuffer>(&object) == buffer && !one.resets && one.query % 2 == which)
+                fake_vulkan.queries.at(one.query) = fake_vulkan.clock;
+    }
+  };
+  write(0);
+  write(1);
+  fake_vulkan.queued.clear();
+}
 inline VkResult Submitted(VkQueue queue, std::vector<FakeVulkan::Part> parts) {
   ++fake_vulkan.submits;
   fake_vulkan.submitted_to.push_back(ObjectOf(queue).device);
   fake_vulkan.parts = std::move(parts);
-  if (fake_vulkan.result == VK_SUCCESS) Run(fake_vulkan.parts);
+  if (fake_vulkan.result == VK_SUCCESS && fake_vulkan.stuck) fake_vulkan.queued.push_back(fake_vulkan.parts);
+  if (fake_vulkan.result == VK_SUCCESS && !fake_vulkan.stuck) Run(fake_vulkan.parts);
   return fake_vulkan.result;
 }
 inline VKAPI_ATTR VkResult VKAPI_CALL QueueSubmit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos,
                                                   VkFence) {
+  if (fake_vulkan.counts_only) return ++fake_vulkan.submits, VK_SUCCESS;
   std::vector<FakeVulkan::Part> parts;
   for (std::uint32_t i = 0; i < count; ++i)
     parts.push_back({infos[i].pNext,

@@ -311,6 +311,46 @@ TEST_F(VulkanLayer, WhatTheDeviceTookIsCharged) {
   EXPECT_LE(gpu_ns, 41 * 2'000'000);
 }
 
+/// A query keeps its result until the device resets it, which may be long after the next submit with that query.
+TEST_F(VulkanLayer, AResultOfAnEarlierSubmitIsNotTakenForTheNext) {
+  AttachBySubmits();
+  std::int64_t gpu_ns = 0;
+  const auto submit = [&] {
+    std::this_thread::sleep_for(milliseconds(3));
+    Submit({1});
+    for (const auto& frame : host_.Drain().frames) gpu_ns += frame.gpu_ns;
+  };
+  for (int i = 0; i < 40; ++i) submit();  // each query has a result
+  gpu_ns = 0;
+  fake_vulkan.ticks_of_submit = 2000;
+  fake_vulkan.stuck = true;
+  for (int i = 0; i < 5; ++i) submit();
+  EXPECT_LE(gpu_ns, 10'000) << "what ran before";
+  testing::fake::GoOn();
+  fake_vulkan.ticks_of_submit = 10;
+  for (int i = 0; i < 3; ++i) submit();
+  EXPECT_GE(gpu_ns, 5 * 2'000'000);
+}
+
+TEST_F(VulkanLayer, TimeInWhichTwoSubmitsRunIsChargedOnce) {
+  AttachBySubmits();
+  fake_vulkan.ticks_of_submit = 2000;
+  fake_vulkan.stuck = true;
+  for (int i = 0; i < 2; ++i) Submit({1});
+  std::this_thread::sleep_for(milliseconds(5));
+  testing::fake::GoOnTogether();  // one takes 2 ms, the other 4 ms
+  fake_vulkan.ticks_of_submit = 10;
+  host_.Drain();
+  std::int64_t gpu_ns = 0;
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(milliseconds(1));
+    Submit({1});
+    for (const auto& frame : host_.Drain().frames) gpu_ns += frame.gpu_ns;
+  }
+  EXPECT_GE(gpu_ns, 3'900'000);
+  EXPECT_LE(gpu_ns, 4'100'000);
+}
+
 TEST_F(VulkanLayer, ARefusedSubmitLeavesTheTimerInOrder) {
   AttachBySubmits();
   for (int i = 0; i < 100; ++i) {
