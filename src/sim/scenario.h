@@ -35,7 +35,7 @@ struct Demand {
   Duration present{};  // of the present itself, the device's part left out
 };
 
-/// What a program's agent takes for the device time of a frame (shim/gl/meter.h).
+/// What a program's agent takes for the device time of a frame (shim/common/meter.h).
 enum class Meter : std::uint8_t {
   kWork,  // what the device has finished since the frame before
   kSpan,  // from begin to end on the device, with other clients' turns in between; timestamps submit what was drawn

@@ -5,8 +5,9 @@
 //   draws
 //                      └── where a pace is in force ┘    └── mode, allowance ┘    └ blocks while full ┘
 //
-// The agent's part is that of gate/agent.cc and shim/gl/shim.cc: reserve on entry, settle after, frames on the shims'
-// own pacer, fail open. The daemon's is that of daemon/node.cc: looks when the engine asked for it or a bell rings.
+// The agent's part is that of gate/agent.cc and shim/common/process_shim.cc: reserve on entry, settle after, frames on
+// the shims' own pacer, fail open. The daemon's is that of daemon/node.cc: looks when the engine asked for it or a bell
+// rings.
 #pragma once
 
 #include <functional>

@@ -19,6 +19,9 @@ import unittest
 BUILD = os.environ.get("WEIR_BUILD", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/dev"))
 WEIR = os.path.join(BUILD, "bin/weir")
 PRELOAD = os.path.join(BUILD, "lib/weir/libweir-gl-preload.so")
+# The folder of the Vulkan layer's manifest.
+LAYER = os.path.join(BUILD, "lib/weir/share")
+DATA_DIRS = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
 
 
 # No test asserts that something is fast: what is waited for may take this long on a machine that does other work too.
@@ -153,7 +156,8 @@ class Node:
 
     def environment(self, name):
         """The environment of the vGPU's programs, with the variables that its device needs."""
-        return {"LD_PRELOAD": PRELOAD, "WEIR_ATTACH": os.path.join(self.run_dir, "vgpu", name + ".sock"),
+        return {"LD_PRELOAD": PRELOAD, "WEIR_VULKAN_LAYER": "1", "XDG_DATA_DIRS": f"{DATA_DIRS}:{LAYER}",
+                "WEIR_ATTACH": os.path.join(self.run_dir, "vgpu", name + ".sock"),
                 **dict(entry.split("=", 1) for entry in self.vgpu(name)["environment"])}
 
 

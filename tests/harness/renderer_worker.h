@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "platform/process.h"
-#include "shim/gl/meter.h"
+#include "shim/common/meter.h"
 #include "tests/harness/wait_until.h"
 
 namespace weir::testing {

@@ -126,7 +126,7 @@ TEST(Preload, AProgramWithoutPresentsLoadsOnlyTheStub) {
   const Outcome outcome = RunProgram({"/bin/cat", "/proc/self/maps"}, {{"WEIR_ATTACH", "/nowhere"}});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.out.find("libweir-gl-preload.so"), std::string::npos);
-  EXPECT_EQ(outcome.out.find("libweir-gl.so"), std::string::npos);
+  EXPECT_EQ(outcome.out.find("libweir-shim.so"), std::string::npos);
   EXPECT_EQ(outcome.out.find("libstdc++"), std::string::npos);
   EXPECT_EQ(outcome.err, "");
 }
@@ -445,14 +445,14 @@ TEST(Preload, WithoutTheShimAProgramRunsWithOneMessage) {
     EXPECT_EQ(outcome.status, 0) << outcome.out;
     EXPECT_EQ(outcome.out, "ok\n");
     EXPECT_EQ(Lines(outcome.err), 1u) << outcome.err;
-    EXPECT_NE(outcome.err.find("libweir-gl.so can't be used"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("libweir-shim.so can't be used"), std::string::npos) << outcome.err;
   }
 }
 
 TEST(Preload, AnotherLibraryInTheShimsPlaceIsNotUsed) {
   const TempFolder folder;
   std::filesystem::copy_file(WEIR_PRELOAD, folder / "libweir-gl-preload.so");
-  std::filesystem::copy_file(WEIR_FAKE_ANGLE, folder / "libweir-gl.so");
+  std::filesystem::copy_file(WEIR_FAKE_ANGLE, folder / "libweir-shim.so");
   const Outcome outcome =
       Program({WEIR_PROBE, "handle"}, {{"WEIR_ATTACH", folder / "v"}}, folder / "libweir-gl-preload.so").Wait();
   EXPECT_EQ(outcome.status, 0) << outcome.out;

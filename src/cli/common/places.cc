@@ -105,4 +105,18 @@ Result<std::string> ComposePreload(const std::string& before, const std::string&
   return library + ":" + before;
 }
 
+std::string FindVulkanLayer(const fs::path& preload_library) {
+  const fs::path folder = preload_library.parent_path() / "share";
+  std::error_code error;
+  return fs::is_directory(folder / "vulkan/implicit_layer.d", error) ? folder.string() : std::string();
+}
+
+std::string ComposeDataDirs(const std::string& before, const std::string& folder) {
+  // What programs take for an empty value (XDG Base Directory Specification).
+  const std::string own = before.empty() ? "/usr/local/share:/usr/share" : before;
+  for (const std::string& entry : SplitList(own, ':'))
+    if (entry == folder) return own;
+  return own + ":" + folder;
+}
+
 }  // namespace weir::cli

@@ -52,4 +52,10 @@ std::string FindEmulatedDrivers(const std::filesystem::path& self);
 /// error.
 Result<std::string> ComposePreload(const std::string& before, const std::string& library);
 
+/// The folder with the Vulkan layer's manifest, for XDG_DATA_DIRS, beside the preloaded library; empty: not installed.
+std::string FindVulkanLayer(const std::filesystem::path& preload_library);
+
+/// Adds `folder` to the value of XDG_DATA_DIRS, once, behind the program's own and the default of an empty value.
+std::string ComposeDataDirs(const std::string& before, const std::string& folder);
+
 }  // namespace weir::cli

@@ -55,6 +55,19 @@ TEST_F(PlacesTest, FindsTheShimBesideTheProgramOrByEnvironment) {
   EXPECT_EQ(FindPreloadLibrary(self).value(), (dir_ / "other/libweir-gl-preload.so").lexically_normal());
 }
 
+TEST_F(PlacesTest, FindsTheVulkanLayersManifestBesideTheStub) {
+  const fs::path library = dir_ / "lib/weir/libweir-gl-preload.so";
+  EXPECT_EQ(FindVulkanLayer(library), "");
+  Touch(dir_ / "lib/weir/share/vulkan/implicit_layer.d/weir_layer.json");
+  EXPECT_EQ(FindVulkanLayer(library), (dir_ / "lib/weir/share").string());
+}
+
+TEST(ComposeDataDirs, KeepsTheProgramsOwnFoldersInFront) {
+  EXPECT_EQ(ComposeDataDirs("", "/w/share"), "/usr/local/share:/usr/share:/w/share");
+  EXPECT_EQ(ComposeDataDirs("/home/u/share:/usr/share", "/w/share"), "/home/u/share:/usr/share:/w/share");
+  EXPECT_EQ(ComposeDataDirs("/w/share:/usr/share", "/w/share"), "/w/share:/usr/share") << "once";
+}
+
 TEST(ComposePreload, KeepsWhatTheUserPreloads) {
   EXPECT_EQ(ComposePreload("", "/l/a.so").value(), "/l/a.so");
   EXPECT_EQ(ComposePreload("libx.so", "/l/a.so").value(), "/l/a.so:libx.so");

@@ -46,6 +46,11 @@ Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const
   WEIR_TRY(std::string preload, ComposePreload(before == nullptr ? "" : before, library));
   std::vector<std::pair<std::string, std::string>> environment{{"WEIR_ATTACH", vgpu.attach},
                                                                {"LD_PRELOAD", std::move(preload)}};
+  // Vulkan's loader finds the layer beside those that it finds anyway; the variable alone makes it load it.
+  if (const std::string layer = FindVulkanLayer(library); !layer.empty()) {
+    environment.emplace_back("XDG_DATA_DIRS", ComposeDataDirs(EnvironmentVariable("XDG_DATA_DIRS"), layer));
+    environment.emplace_back("WEIR_VULKAN_LAYER", "1");
+  }
   // OpenCL's loader is shown our client library and no other: a vendor's would lead past the vGPU.
   const std::filesystem::path vendors = std::filesystem::path(library).parent_path() / "icd";
   std::error_code error;

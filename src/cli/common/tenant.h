@@ -22,8 +22,8 @@ std::string EphemeralName(const std::string& program, pid_t owner);
 /// Makes a vGPU that ends with this process.
 Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::string& name, const GivenSettings& settings);
 
-/// The environment of a tenant of `vgpu`: WEIR_ATTACH and LD_PRELOAD, WEIR_OPENCL and OCL_ICD_VENDORS; `library` is
-/// added to the present value of LD_PRELOAD.
+/// The environment of a tenant of `vgpu`: WEIR_ATTACH and LD_PRELOAD, WEIR_VULKAN_LAYER and XDG_DATA_DIRS, WEIR_OPENCL
+/// and OCL_ICD_VENDORS; `library` is added to the present value of LD_PRELOAD.
 Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const VgpuView& vgpu,
                                                                            const std::string& library);
 

@@ -241,7 +241,7 @@ const char* RateUnit(const VgpuView& vgpu) {
 }
 
 std::string ApiText(const ProcessView& process) {
-  return process.api + (process.api == "gl" && !process.presents ? ", off screen" : "");
+  return process.api + ((process.api == "gl" || process.api == "vulkan") && !process.presents ? ", off screen" : "");
 }
 
 std::string PromiseText(const VgpuView& vgpu) {

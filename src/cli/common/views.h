@@ -104,7 +104,7 @@ std::string PromiseText(const VgpuView& vgpu);
 double PromisedRate(const VgpuView& vgpu);
 /// Of its rate: "fps", or "tasks/s" of what only computes or renders off screen.
 const char* RateUnit(const VgpuView& vgpu);
-/// "gl", or "gl, off screen" of a program that presents nothing.
+/// "gl" or "vulkan", with ", off screen" for a program that presents nothing.
 std::string ApiText(const ProcessView& process);
 /// "64M:1G", "1G" or "" when there is no limit.
 std::string MemoryText(const VgpuView& vgpu);

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "shim/gl/shim.h"
+#include "shim/gl/gl_shim.h"
 #include "tests/harness/gate_host.h"
 #include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
@@ -100,7 +100,8 @@ class Batches : public ::testing::Test {
 };
 
 TEST_F(Batches, ABatchIsATaskOfAProcessThatDoesNotDraw) {
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   EXPECT_FALSE(Draws());
   for (int i = 0; i < 3; ++i) Batch(shim);
@@ -113,7 +114,8 @@ TEST_F(Batches, ABatchIsATaskOfAProcessThatDoesNotDraw) {
 }
 
 TEST_F(Batches, BatchesOfAProcessThatPresentsAreNoTasks) {
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   Present(shim);
   Batch(shim);
@@ -126,7 +128,8 @@ TEST_F(Batches, BatchesOfAProcessThatPresentsAreNoTasks) {
 }
 
 TEST_F(Batches, ABatchWaitsAtTheGate) {
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   host_.SetAllowance(0);
   host_.SetMode(proto::GateMode::kGated);
@@ -140,7 +143,8 @@ TEST_F(Batches, ABatchWaitsAtTheGate) {
 }
 
 TEST_F(Batches, ABatchKeepsNoPace) {
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   host_.With([](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 9'000'000'000}); });
   for (int i = 0; i < 3; ++i) Batch(shim);
@@ -150,7 +154,8 @@ TEST_F(Batches, ABatchKeepsNoPace) {
 }
 
 TEST_F(Batches, AtMostTwoAreUnderWay) {
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   const std::uintptr_t first = fake.fences;
   fake.awaited.clear();
@@ -160,7 +165,8 @@ TEST_F(Batches, AtMostTwoAreUnderWay) {
 
 TEST_F(Batches, AContextWithoutFencesIsFinished) {
   fake.version = "2.1 fake";
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   fake.finishes = 0;
   for (int i = 0; i < 3; ++i) Batch(shim);
@@ -169,7 +175,8 @@ TEST_F(Batches, AContextWithoutFencesIsFinished) {
 }
 
 TEST_F(Batches, DispatchesAreFlushedWhereTheyEndABatch) {
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   fake.flushes = 0;
   constexpr int kDispatches = 4 * core::BatchBounds::kDispatchesMost;
@@ -182,7 +189,8 @@ TEST_F(Batches, DispatchesAreFlushedWhereTheyEndABatch) {
 
 /// Every nanosecond between timestamps is charged, whichever calls end a batch.
 TEST_F(Batches, WorkOfTinyBatchesIsChargedInTheEnd) {
-  GlShim shim(folder_ / "v", "timer-query");
+  ProcessShim process(folder_ / "v", "timer-query", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   for (int i = 0; i < 60; ++i) Batch(shim, microseconds(10));  // the meter's own checks are over
   host_.Drain();
@@ -197,7 +205,8 @@ TEST_F(Batches, WorkOfTinyBatchesIsChargedInTheEnd) {
 }
 
 TEST_F(Batches, EachContextHasTimestampsOfItsOwn) {
-  GlShim shim(folder_ / "v", "timer-query");
+  ProcessShim process(folder_ / "v", "timer-query", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   for (int i = 0; i < 100; ++i) {
     Batch(shim, microseconds(100), kContext);
@@ -209,7 +218,8 @@ TEST_F(Batches, EachContextHasTimestampsOfItsOwn) {
 }
 
 TEST_F(Batches, MoreContextsThanItsTableHoldsAreRecordedNevertheless) {
-  GlShim shim(folder_ / "v", "wall-clock");
+  ProcessShim process(folder_ / "v", "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   const std::array<char, 40> contexts{};
   for (int round = 0; round < 2; ++round)
@@ -220,7 +230,8 @@ TEST_F(Batches, MoreContextsThanItsTableHoldsAreRecordedNevertheless) {
 }
 
 TEST_F(Batches, WithoutADaemonEveryCallPasses) {
-  GlShim shim(folder_ / "nobody", "auto");
+  ProcessShim process(folder_ / "nobody", "auto", proto::Api::kGl);
+  GlShim shim(process);
   for (int i = 0; i < 10; ++i) Batch(shim);
   EXPECT_EQ(host_.Processes(), 0U);
 }

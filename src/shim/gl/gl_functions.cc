@@ -120,12 +120,6 @@ GlFunctions LookUpGl(weir_gl_get_proc get_proc) {
   return gl;
 }
 
-bool IsSoftwareRenderer(const std::string& renderer) {
-  for (const char* name : {"llvmpipe", "softpipe", "SwiftShader"})
-    if (renderer.find(name) != std::string::npos) return true;
-  return false;
-}
-
 bool IsEmulatedRenderer(const std::string& renderer) { return renderer.ends_with("(emulated)"); }
 
 }  // namespace weir::shim

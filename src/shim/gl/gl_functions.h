@@ -55,9 +55,6 @@ struct GlVersion {
 };
 GlVersion ParseGlVersion(const char* text);
 
-/// Whether the renderer runs on CPUs: llvmpipe, softpipe, SwiftShader.
-bool IsSoftwareRenderer(const std::string& renderer);
-
 /// Whether the renderer is an emulated GPU: its name ends in "(emulated)".
 bool IsEmulatedRenderer(const std::string& renderer);
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meters for real GPUs, and the choice among all meters.
+// The meter for real GPUs, and the choice among all meters.
 #include <array>
-#include <cstring>
-#include <optional>
-#include <thread>
-#include <utility>
 
 #include "platform/clock.h"
-#include "shim/gl/meter.h"
+#include "shim/gl/gl_meters.h"
 
 namespace weir::shim {
 namespace {
@@ -129,40 +125,6 @@ class TimerMeter final : public Meter {
   bool truthful_ = true;
 };
 
-class WallMeter final : public Meter {
- public:
-  [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kWallClock; }
-  void BeforePresent(std::int64_t now_ns) override { before_ns = now_ns; }
-  std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns) override {
-    const auto before = std::exchange(before_ns, std::nullopt);
-    return before ? now_ns - *before - held_ns : 0;  // the meter may have been chosen during this present
-  }
-
- private:
-  static thread_local std::optional<std::int64_t> before_ns;  // several threads may present at once
-};
-thread_local std::optional<std::int64_t> WallMeter::before_ns;
-
-/// A worker of a CPU driver is recognised by its thread name. It sets the name when it starts to run, which on a busy
-/// machine can be after the first frame's call.
-std::unique_ptr<Meter> SoonWorkerMeter(const GlFunctions& gl, const DeviceCpus& cpus) {
-  constexpr int kLooks = 20;
-  auto meter = MakeWorkerMeter(cpus);
-  for (int i = 0; i < kLooks && !meter && IsSoftwareRenderer(gl.Renderer()); ++i) {
-    std::this_thread::sleep_for(milliseconds(1));
-    meter = MakeWorkerMeter(cpus);
-  }
-  return meter;
-}
-
-std::unique_ptr<Meter> Forced(const std::string& wanted, const GlFunctions& gl, const DeviceCpus& cpus) {
-  if (wanted == NameOf(proto::MeterKind::kWorkerCpuTime)) return MakeWorkerMeter(cpus);
-  if (wanted == NameOf(proto::MeterKind::kTimerQuery)) return MakeTimerMeter(gl);
-  if (wanted == NameOf(proto::MeterKind::kPresentCpuTime)) return MakePresentCpuMeter(cpus);
-  if (wanted == NameOf(proto::MeterKind::kWallClock)) return MakeWallMeter();
-  return nullptr;
-}
-
 }  // namespace
 
 std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl) {
@@ -170,13 +132,12 @@ std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl) {
   return std::make_unique<TimerMeter>(gl);
 }
 
-std::unique_ptr<Meter> MakeWallMeter() { return std::make_unique<WallMeter>(); }
-
 std::unique_ptr<Meter> ChooseMeter(const GlFunctions& gl, const DeviceCpus& cpus, const std::string& wanted) {
-  if (auto forced = Forced(wanted, gl, cpus)) return forced;
+  if (auto forced = wanted == NameOf(proto::MeterKind::kTimerQuery) ? MakeTimerMeter(gl) : ForcedMeter(wanted, cpus))
+    return forced;
   // A CPU driver renders for an emulated GPU, but the emulated GPU's time is the one that counts.
   if (!IsEmulatedRenderer(gl.Renderer()))
-    if (auto workers = SoonWorkerMeter(gl, cpus)) return workers;
+    if (auto workers = SoonWorkerMeter(cpus, IsSoftwareRenderer(gl.Renderer()))) return workers;
   if (IsSoftwareRenderer(gl.Renderer())) return MakePresentCpuMeter(cpus);
   if (auto timer = MakeTimerMeter(gl)) return timer;
   return MakeWallMeter();

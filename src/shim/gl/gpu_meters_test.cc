@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "platform/clock.h"
-#include "shim/gl/meter.h"
+#include "shim/gl/gl_meters.h"
 #include "tests/harness/renderer_worker.h"
 
 namespace weir::shim {

@@ -4,6 +4,8 @@
 #ifndef WEIR_SHIM_GL_HOOKS_H
 #define WEIR_SHIM_GL_HOOKS_H
 
+#include "shim/common/pass.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -11,10 +13,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #define WEIR_GL_HOOKS_VERSION 2u
 
-/* Scratch space of one present, or of one call that may end a batch. */
-typedef struct weir_gl_present {
-  unsigned long long words[12];
-} weir_gl_present;
+typedef weir_shim_pass weir_gl_present;
 
 typedef void (*weir_gl_proc)(void);
 typedef weir_gl_proc (*weir_gl_get_proc)(const char* name);
@@ -43,7 +42,7 @@ typedef struct weir_gl_hooks {
   void (*after_batch_call)(weir_gl_present* present);
 } weir_gl_hooks;
 
-/* The one symbol that libweir-gl.so exports. */
+/* libweir-shim.so exports it. */
 const weir_gl_hooks* weir_gl_shim_hooks(void);
 /* NOLINTEND(readability-identifier-naming) */
 

@@ -5,11 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
+#include "shim/common/open_shim.h"
 #include "shim/gl/preload.h"
 
 /* -- Calls in progress ------------------------------------------------------------------------------------------- */
@@ -75,29 +74,8 @@ void out_of_shim(host_state host) {
 static const weir_gl_hooks kNothing = {0};
 
 static const weir_gl_hooks* open_shim(void) {
-  const char* attach = getenv("WEIR_ATTACH");
-  if (attach == NULL || *attach == '\0') return &kNothing;
-  Dl_info self;
-  if (dladdr((void*)&kNothing, &self) == 0 || self.dli_fname == NULL) return &kNothing;
-  const char* slash = strrchr(self.dli_fname, '/');
-  const size_t folder = slash == NULL ? 0 : (size_t)(slash - self.dli_fname) + 1;
-  char path[4096];
-  static const char kName[] = "libweir-gl.so";
-  if (folder + sizeof kName > sizeof path) return &kNothing;
-  memcpy(path, self.dli_fname, folder);
-  memcpy(path + folder, kName, sizeof kName);
-  void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  const weir_gl_hooks* (*get)(void) = NULL;
-  if (handle != NULL) *(void**)&get = real_dlsym()(handle, "weir_gl_shim_hooks");
-  const weir_gl_hooks* hooks = get != NULL ? get() : NULL;
-  if (hooks == NULL || hooks->version != WEIR_GL_HOOKS_VERSION) {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    const char* why = handle == NULL ? dlerror() : "another version";
-    if (!atomic_flag_test_and_set(&said))
-      fprintf(stderr, "weir: %s can't be used (%s); this program runs unthrottled\n", path, why);
-    return &kNothing;
-  }
-  return hooks;
+  const weir_gl_hooks* hooks = weir_open_shim("weir_gl_shim_hooks", WEIR_GL_HOOKS_VERSION, real_dlsym());
+  return hooks == NULL ? &kNothing : hooks;
 }
 
 /* Two threads that present for the first time at once both open it: dlopen counts. */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shim between a gate and a fake driver: the records of presents.
-#include "shim/gl/shim.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "shim/gl/gl_shim.h"
 #include "tests/harness/gate_host.h"
 #include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
@@ -86,7 +85,8 @@ class Shim : public ::testing::Test {
 };
 
 TEST_F(Shim, DescribesItsRendererAndMeterOnceAttached) {
-  GlShim shim(path_, "auto");
+  ProcessShim process(path_, "auto", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   const auto info = host_.With([](gate::VgpuGate& gate) { return gate.processes().begin()->second->Info(); });
   EXPECT_EQ(info.renderer, "Fake GPU \"7\"");
@@ -96,7 +96,8 @@ TEST_F(Shim, DescribesItsRendererAndMeterOnceAttached) {
 }
 
 TEST_F(Shim, AFrameBeginsAtTheEndOfTheWindowsPreviousPresent) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   for (const std::uint64_t surface : {100, 200, 100, 200}) Present(shim, surface);
   const auto frames = host_.Drain().frames;
@@ -108,7 +109,8 @@ TEST_F(Shim, AFrameBeginsAtTheEndOfTheWindowsPreviousPresent) {
 }
 
 TEST_F(Shim, MoreWindowsThanItsTableHoldsAreRecordedNevertheless) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   for (int round = 0; round < 2; ++round)
     for (std::uint64_t surface = 1; surface <= 200; ++surface) Present(shim, surface);
@@ -118,7 +120,8 @@ TEST_F(Shim, MoreWindowsThanItsTableHoldsAreRecordedNevertheless) {
 }
 
 TEST_F(Shim, ThreadsThatShareAWindowLeaveOnlyPlausibleRecords) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   Present(shim, 7);
   host_.SetAllowance(0);
@@ -139,7 +142,8 @@ TEST_F(Shim, ThreadsThatShareAWindowLeaveOnlyPlausibleRecords) {
 }
 
 TEST_F(Shim, ManyThreadsPresentAtOnce) {
-  GlShim shim(path_, "auto");
+  ProcessShim process(path_, "auto", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < 4; ++t)
@@ -188,7 +192,8 @@ class BlockingShim : public Shim {
     host_.Drain();
   }
 
-  GlShim shim_{path_, "present-cpu-time"};
+  ProcessShim process_{path_, "present-cpu-time", proto::Api::kGl};
+  GlShim shim_{process_};
   weir_gl_present present_{};
 };
 
@@ -245,7 +250,8 @@ TEST_F(BlockingShim, APresentThatReturnsAtOnceEndsIt) {
 // -- Pace ------------------------------------------------------------------------------------------------------------
 
 TEST_F(Shim, FramesKeepThePublishedPace) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   SetPace(20 * kNsPerMs);
   std::int64_t taken_ns = -platform::NowNs();
@@ -267,7 +273,8 @@ TEST_F(Shim, FramesKeepThePublishedPace) {
 }
 
 TEST_F(Shim, EachWindowKeepsItsOwnPace) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   SetPace(30 * kNsPerMs);
   for (int i = 0; i < 4; ++i)
@@ -278,7 +285,8 @@ TEST_F(Shim, EachWindowKeepsItsOwnPace) {
 }
 
 TEST_F(Shim, ALateFrameStartDelaysTheProgramAfterItsPresent) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   const auto present = [&](proto::FrameStart start, int frames, bool other_window) {
     host_.With([=](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 20 * kNsPerMs, .frame_start = start}); });
@@ -303,7 +311,8 @@ TEST_F(Shim, ALateFrameStartDelaysTheProgramAfterItsPresent) {
 }
 
 TEST_F(Shim, ANewPaceAffectsASleepingFrameAtOnce) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   SetPace(9'000 * kNsPerMs);
   Present(shim, 1);
@@ -317,7 +326,8 @@ TEST_F(Shim, ANewPaceAffectsASleepingFrameAtOnce) {
 
 TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
   auto host = std::make_unique<GateHost>(folder_ / "w");
-  GlShim paced(folder_ / "w", "wall-clock");
+  ProcessShim paced_process(folder_ / "w", "wall-clock", proto::Api::kGl);
+  GlShim paced(paced_process);
   EXPECT_TRUE(WaitUntil([&] {
     Present(paced, 1);
     return host->Processes() == 1;
@@ -331,7 +341,8 @@ TEST_F(Shim, TheDaemonsDeathEndsEveryPace) {
 }
 
 TEST_F(Shim, APausedVgpuStopsAPacedFrame) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   Attach(shim);
   host_.With(
       [](gate::VgpuGate& gate) { gate.Publish({.mode = proto::GateMode::kPaused, .frame_interval_ns = kNsPerMs}); });
@@ -385,7 +396,8 @@ class Synchronising : public Shim {
   /// Presents four frames at this pace.
   void Run(proto::FrameSync sync, std::int64_t interval_ns = 20 * kNsPerMs) {
     SetPace(0);
-    GlShim shim(path_, "wall-clock");
+    ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+    GlShim shim(process);
     PresentUntilAttached(shim);
     const auto present = [&shim] { PresentCounted(shim); };
     host_.With([&](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = interval_ns, .frame_sync = sync}); });
@@ -425,7 +437,8 @@ TEST_F(Synchronising, AutoWaitsForThePreviousFrameOnHardware) {
 }
 
 TEST_F(Synchronising, AProgramThatNeverHasTimeToSpareIsNotSynchronised) {
-  GlShim shim(path_, "wall-clock");
+  ProcessShim process(path_, "wall-clock", proto::Api::kGl);
+  GlShim shim(process);
   SetPace(1);  // a pace of 1 ns that no frame can keep
   PresentUntilAttached(shim);
   for (int i = 0; i < 100; ++i) PresentCounted(shim);
@@ -473,9 +486,11 @@ TEST(GlVersion, IsParsedFromDriversVersionStrings) {
 }
 
 TEST_F(Shim, WithoutADaemonEveryPresentPasses) {
-  GlShim shim(folder_ / "nobody", "auto");
+  ProcessShim process(folder_ / "nobody", "auto", proto::Api::kGl);
+  GlShim shim(process);
   for (int i = 0; i < 10; ++i) Present(shim, 1);
-  GlShim without_path("", "auto");
+  ProcessShim without_path_process("", "auto", proto::Api::kGl);
+  GlShim without_path(without_path_process);
   for (int i = 0; i < 10; ++i) Present(without_path, 1);
   EXPECT_EQ(host_.Processes(), 0u);
 }

@@ -51,7 +51,7 @@ struct LibraryFacts {
 
 struct InstallFacts {
   std::string version;        // of this weir
-  LibraryFacts stub, shim;    // libweir-gl-preload.so, and libweir-gl.so beside it
+  LibraryFacts stub, shim;    // libweir-gl-preload.so, and libweir-shim.so beside it
   std::string preload_error;  // the library's path can't be used in LD_PRELOAD
   std::uint16_t machine = 0;  // of this program
 };
@@ -75,9 +75,9 @@ struct TreeProcess {
   std::int64_t pid = 0, parent = 0;
   std::string program;
   bool maps_readable = false;
-  bool stub_loaded = false, shim_loaded = false;
+  bool stub_loaded = false, shim_loaded = false, layer_loaded = false;
   bool gl = false, egl = false, vulkan = false, angle = false, musl = false;
-  bool preload_in_environment = false, attach_in_environment = false;
+  bool preload_in_environment = false, attach_in_environment = false, layer_in_environment = false;
   bool environment_readable = false;
 };
 

@@ -180,6 +180,8 @@ TEST(Findings, LoadedLibrariesExplainAnUnattachedProgram) {
   vulkan.trial->tree[0].gl = false;
   vulkan.trial->tree[0].vulkan = true;
   ExpectFinding(vulkan, "vulkan", Level::kProblem);
+  vulkan.trial->tree[0].layer_loaded = true;
+  ExpectFinding(vulkan, "vulkan-no-work", Level::kProblem);
 
   DoctorFacts nothing = Unheld();
   nothing.trial->tree[0].gl = false;

@@ -129,7 +129,7 @@ InstallFacts GatherInstall() {
     return install;
   }
   install.stub = LookAtLibrary(*library);
-  install.shim = LookAtLibrary((fs::path(*library).parent_path() / "libweir-gl.so").string());
+  install.shim = LookAtLibrary((fs::path(*library).parent_path() / "libweir-shim.so").string());
   if (const auto preload = ComposePreload("", *library); !preload) install.preload_error = preload.error().message;
   return install;
 }

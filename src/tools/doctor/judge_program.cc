@@ -23,11 +23,10 @@ bool IsMusl(const std::string& loader) { return loader.find("ld-musl") != std::s
 void JudgeLinks(const ImageFacts& image, std::vector<Finding>& out) {
   const bool gl = Needs(image, {"libGL.so", "libGLX.so", "libEGL.so", "libOpenGL.so"});
   if (Needs(image, {"libvulkan.so"}))
-    out.push_back({"links-vulkan", Level::kNote, fmt::format("{} links the Vulkan loader", image.path),
-                   "presents through Vulkan are not caught yet", gl ? "" : "use its OpenGL renderer, if it has one"});
+    out.push_back({"links-vulkan", Level::kOk, fmt::format("{} links the Vulkan loader", image.path), "", ""});
   if (gl)
     out.push_back({"links-gl", Level::kOk, fmt::format("{} links OpenGL or EGL", image.path), "", ""});
-  else
+  else if (!Needs(image, {"libvulkan.so"}))
     out.push_back({"links-no-gl", Level::kOk, fmt::format("{} links no OpenGL itself", image.path),
                    "it may open it when it runs, or start another program that does", ""});
 }
@@ -114,10 +113,11 @@ void JudgeAttached(const TrialFacts& trial, std::vector<Finding>& out) {
                                       [&](const TreeProcess& p) { return p.pid == one.process.pid; });
     std::string path;
     if (in_tree != trial.tree.end())
-      path = in_tree->gl && in_tree->egl ? ", GLX and EGL loaded"
-             : in_tree->gl               ? ", through GLX"
-             : in_tree->egl              ? ", through EGL"
-                                         : "";
+      path = one.process.api == "vulkan"   ? ", through weir's Vulkan layer"
+             : in_tree->gl && in_tree->egl ? ", GLX and EGL loaded"
+             : in_tree->gl                 ? ", through GLX"
+             : in_tree->egl                ? ", through EGL"
+                                           : "";
     out.push_back(
         {"hooked", Level::kOk,
          fmt::format("{}({}) is attached, {:.2f} s after the start{}, api {}, renderer '{}'", one.process.program,
@@ -160,15 +160,25 @@ void JudgeUnattached(const TrialFacts& trial, std::vector<Finding>& out) {
     add("shim-not-loaded", Level::kProblem, fmt::format("the shim was not loaded into {}", PidList(bare)),
         "ld.so dropped it (privileges, another word size or libc, noexec), though LD_PRELOAD names it",
         "see the messages above and below");
-  const auto vulkan = Those(trial, [](const TreeProcess& p) { return p.vulkan && !UsesGl(p); });
+  const auto without = Those(trial, [](const TreeProcess& p) { return p.vulkan && !UsesGl(p) && !p.layer_loaded; });
+  if (!without.empty())
+    add("vulkan", Level::kProblem, fmt::format("{} uses Vulkan without weir's layer", PidList(without)),
+        std::any_of(without.begin(), without.end(), [](const TreeProcess* p) { return p->layer_in_environment; })
+            ? "it has no Vulkan instance yet, layers are switched off (VK_LOADER_LAYERS_DISABLE), or it doesn't see "
+              "the "
+              "manifest"
+            : "a launcher or a container cleared WEIR_VULKAN_LAYER on the way",
+        "run it with VK_LOADER_DEBUG=layer, which says what the loader found; see docs/vulkan.md for containers");
+  const auto vulkan = Those(trial, [](const TreeProcess& p) { return p.vulkan && p.layer_loaded && !UsesGl(p); });
   if (!vulkan.empty())
-    add("vulkan", Level::kProblem, fmt::format("{} uses Vulkan and no OpenGL", PidList(vulkan)),
-        "presents through Vulkan are not caught yet", "use its OpenGL renderer, if it has one");
+    add("vulkan-no-work", Level::kProblem,
+        fmt::format("{} has Vulkan and weir's layer loaded, but presented and submitted nothing", PidList(vulkan)), "",
+        "try a longer --seconds");
   const auto angle = Those(trial, [](const TreeProcess& p) { return p.angle; });
   if (!angle.empty())
     add("angle", Level::kNote, fmt::format("{} renders through ANGLE (Chromium, Electron)", PidList(angle)),
-        "its own EGL is not intercepted; presents through the system's EGL are, through Vulkan they aren't",
-        "try --use-gl=desktop or --use-angle=gl");
+        "its own EGL is not intercepted; presents through the system's EGL or through Vulkan are",
+        "try --use-gl=desktop, --use-angle=gl or --use-angle=vulkan");
   const auto gl = Those(trial, [](const TreeProcess& p) { return UsesGl(p) && p.stub_loaded; });
   if (!gl.empty())
     add("no-present", Level::kProblem,

@@ -63,6 +63,7 @@ void NoteEnvironment(TreeProcess& process) {
       preload != std::string::npos &&
       all.substr(preload + 1, all.find('\0', preload + 1) - preload - 1).find("libweir-gl-preload") !=
           std::string::npos;
+  process.layer_in_environment = all.find(std::string("\0WEIR_VULKAN_LAYER=1", 20)) != std::string::npos;
   process.attach_in_environment = all.find(std::string("\0WEIR_ATTACH=", 13)) != std::string::npos;
 }
 
@@ -80,7 +81,8 @@ void NoteLibraries(std::string_view maps, TreeProcess& process) {
     const bool angle = file.starts_with("libANGLE") || file.starts_with("libGLESv2_angle") || file == "libEGL.so" ||
                        (file == "libGLESv2.so" && folder.find("/lib") == std::string_view::npos);
     process.stub_loaded |= file.starts_with("libweir-gl-preload.so");
-    process.shim_loaded |= file.starts_with("libweir-gl.so");
+    process.shim_loaded |= file.starts_with("libweir-shim.so");
+    process.layer_loaded |= file.starts_with("libweir-vulkan.so");
     process.gl |= file.starts_with("libGLX.so") || file.starts_with("libGL.so");
     process.egl |= file.starts_with("libEGL.so.");
     process.vulkan |= file.starts_with("libvulkan.so");
@@ -132,6 +134,7 @@ void MergeTree(const std::vector<TreeProcess>& seen, std::vector<TreeProcess>& k
     if (before->program == now.program) {
       merged.stub_loaded |= before->stub_loaded;
       merged.shim_loaded |= before->shim_loaded;
+      merged.layer_loaded |= before->layer_loaded;
       merged.gl |= before->gl;
       merged.egl |= before->egl;
       merged.vulkan |= before->vulkan;

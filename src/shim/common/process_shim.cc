@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shim/gl/shim.h"
+#include "shim/common/process_shim.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -31,7 +31,7 @@ void WakePromptly() {
 }  // namespace
 
 /// State on the caller's stack between the two halves of a present.
-struct GlShim::Pass {
+struct ProcessShim::Pass {
   gate::Ticket ticket;
   std::uint32_t surface;
   bool gated;
@@ -45,14 +45,15 @@ struct GlShim::Pass {
   std::int64_t interval_ns;
 };
 
-GlShim::GlShim(std::string attach_path, std::string wanted_meter)
-    : agent_(std::move(attach_path), proto::Api::kGl, program_invocation_short_name),
-      wanted_meter_(std::move(wanted_meter)) {}
+ProcessShim::ProcessShim(std::string attach_path, std::string wanted_meter, proto::Api first)
+    : agent_(std::move(attach_path), first, program_invocation_short_name), wanted_meter_(std::move(wanted_meter)) {}
 
-void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir_gl_place place) noexcept {
-  static_assert(sizeof(Pass) <= sizeof(weir_gl_present) && alignof(Pass) <= alignof(weir_gl_present));
-  Pass& pass = *new (&present) Pass{};
+void ProcessShim::BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t surface, const void* context,
+                                const void* place) noexcept {
+  static_assert(sizeof(Pass) <= sizeof(weir_shim_pass) && alignof(Pass) <= alignof(weir_shim_pass));
+  Pass& pass = *new (&scratch) Pass{};
   if (!agent_.Wanted()) return;
+  if (api.MayBeInner() && gl_on_vulkan_.load(std::memory_order_relaxed)) return;
   try {
     pass.present_ns = pass.submit_ns = platform::NowNs();
     pass.ticket = agent_.Arrive(pass.present_ns);
@@ -61,20 +62,21 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
       const Lock lock(mutex_);
       if (!pass.gated) return ExplainOnce();
       if (pass.ticket.waited_for_place) pass.present_ns = pass.submit_ns = platform::NowNs();
-      if (described_ != agent_.attach_count()) PrepareMeter(place, pass.present_ns);
-      presented_ns_ = pass.present_ns;
+      if (api.described_ != agent_.attach_count()) PrepareMeter(api, context, place, pass.present_ns);
+      presented_ns_.store(pass.present_ns, std::memory_order_relaxed);
+      api.presented_ns_.store(pass.present_ns, std::memory_order_relaxed);
       if (off_screen_) SayOffScreen(false);
       pass.surface = SurfaceIndex(surface);
       const Surface& last = surfaces_[pass.surface];
       // Windows that share an entry, or threads that share a window, may have presented while this thread waited.
       pass.begin_ns = last.end_ns != 0 ? std::min(last.end_ns, pass.present_ns) : pass.present_ns;
       pass.predicted_ns = last.pacer.PredictedPresent().count();
-      meter_->BeforePresent(pass.present_ns);
+      api.meter_->BeforePresent(pass.present_ns);
     }
-    if (gate::Agent::PaceOf(pass.ticket).interval_ns > 0) KeepPace(pass);
+    if (gate::Agent::PaceOf(pass.ticket).interval_ns > 0) KeepPace(api, pass);
     agent_.Enter(pass.ticket, pass.submit_ns);
     pass.submit_ns += pass.ticket.wait_ns;
-    if (gate::Agent::MustWait(pass.ticket)) FinishFirst(pass);
+    if (gate::Agent::MustWait(pass.ticket)) FinishFirst(api, pass);
   } catch (...) {
     // At worst out of memory. AfterPresent settles the ticket, if there is one.
   }
@@ -82,12 +84,13 @@ void GlShim::BeforePresent(weir_gl_present& present, std::uint64_t surface, weir
 
 // Synchronising before the delay makes the present's duration predictable. Its own time is measured, not predicted
 // (VGRIS, section 3.2).
-void GlShim::KeepPace(Pass& pass) {
+void ProcessShim::KeepPace(Api& api, Pass& pass) {
   gate::Pace pace = gate::Agent::PaceOf(pass.ticket);
   WakePromptly();
   // With a late frame start the frame's own work is waited for, since it belongs to what a frame takes.
-  const bool own_work = pace.start == proto::FrameStart::kLate && pace.sync == proto::FrameSync::kAuto && !software_;
-  if (WorthSynchronising(pass) && !(own_work && WaitForWork())) Synchronise(pace.sync, pass.surface);
+  const bool own_work =
+      pace.start == proto::FrameStart::kLate && pace.sync == proto::FrameSync::kAuto && !api.Software();
+  if (WorthSynchronising(pass) && !(own_work && api.AwaitWork())) api.Synchronise(pace.sync, pass.surface);
   std::int64_t now_ns = platform::NowNs();
   pass.sync_ns = now_ns - pass.present_ns;
   for (bool gone = false; !gone; pace = gate::Agent::PaceOf(pass.ticket)) {
@@ -105,48 +108,30 @@ void GlShim::KeepPace(Pass& pass) {
   pass.submit_ns = now_ns;
 }
 
-bool GlShim::WorthSynchronising(const Pass& pass) {
+bool ProcessShim::WorthSynchronising(const Pass& pass) {
   const Lock lock(mutex_);
   return surfaces_[pass.surface].pacer.WorthSynchronising();
 }
-std::int64_t GlShim::SubmitAt(const Pass& pass) {
+std::int64_t ProcessShim::SubmitAt(const Pass& pass) {
   const Lock lock(mutex_);
   return NsOf(surfaces_[pass.surface].pacer.SubmitAt(Duration{pass.interval_ns}));
 }
 
-// Called without the lock, because it may take long. Functions that the context lacks are not called, so that no error
-// is left in it.
-void GlShim::Synchronise(proto::FrameSync wanted, std::uint32_t surface) {
-  using proto::FrameSync;
-  if (wanted == FrameSync::kAuto) wanted = software_ ? FrameSync::kFinish : FrameSync::kFence;
-  if (wanted == FrameSync::kFence && !gl_.HasFences()) wanted = FrameSync::kFlush;
-  if (wanted == FrameSync::kFinish && gl_.finish != nullptr) return gl_.finish();
-  if (wanted == FrameSync::kFlush && gl_.flush != nullptr) return gl_.flush();
-  if (wanted != FrameSync::kFence) return;
-  GlFunctions::GlSync fence = gl_.InsertFence();
-  if (gl_.flush != nullptr) gl_.flush();
-  {
-    const Lock lock(mutex_);
-    std::swap(fence, surfaces_[surface].fence);
-  }
-  static_cast<void>(gl_.AwaitFence(fence));
-}
-
 // A program whose present waits for a vertical blank does not use the device while it waits. Its frame is settled when
 // the work has ended, so that others may have the device meanwhile (core/schedule/present_watch.h).
-void GlShim::FinishFirst(Pass& pass) {
+void ProcessShim::FinishFirst(Api& api, Pass& pass) {
   {
     const Lock lock(mutex_);
     if (!surfaces_[pass.surface].watch.WorthFinishing()) return;
   }
-  if (!WaitForWork()) return;
+  if (!api.AwaitWork()) return;
   const std::int64_t now_ns = platform::NowNs();
   std::int64_t gpu_ns = 0, start_delay_ns = 0;
   {
     const Lock lock(mutex_);
     surfaces_[pass.surface].end_ns = now_ns;
     start_delay_ns = TakeStartDelay(pass);
-    gpu_ns = TakeGpuTime(meter_->AfterWork(now_ns, pass.pace_ns + pass.ticket.wait_ns));
+    gpu_ns = TakeGpuTime(api, api.meter_->AfterWork(now_ns, pass.pace_ns + pass.ticket.wait_ns));
   }
   pass.predicted_ns = 0;  // the pacer predicts the whole present
   pass.finished = true;
@@ -154,28 +139,26 @@ void GlShim::FinishFirst(Pass& pass) {
   pass.begin_ns = now_ns;
 }
 
-/// False: the work has not ended within the bound of a fence, or the context has no fences.
-bool GlShim::WaitForWork() { return gl_.HasFences() && gl_.AwaitFence(gl_.InsertFence()); }
-
 /// Called with the lock. Replaces a meter that contradicts the wall clock.
-std::int64_t GlShim::TakeGpuTime(std::int64_t known_ns) {
-  if (!meter_->truthful()) {
+std::int64_t ProcessShim::TakeGpuTime(Api& api, std::int64_t known_ns) {
+  if (!api.meter_->truthful()) {
+    const std::string renderer = api.Renderer();
     std::fprintf(stderr, "weir: GPU timestamps of '%s' contradict the wall clock, or are missing; not used\n",
-                 renderer_.c_str());
-    meter_ = MakeWallMeter();
-    agent_.Describe(meter_->kind(), renderer_.c_str());
+                 renderer.c_str());
+    api.meter_ = MakeWallMeter();
+    agent_.Describe(api.meter_->kind(), renderer.c_str());
   }
   return known_ns + std::exchange(uncharged_ns_, 0);
 }
 
-void GlShim::AfterPresent(weir_gl_present& present) noexcept {
-  const Pass& pass = *std::launder(reinterpret_cast<Pass*>(&present));
+void ProcessShim::AfterPresent(Api& api, weir_shim_pass& scratch) noexcept {
+  const Pass& pass = *std::launder(reinterpret_cast<Pass*>(&scratch));
   if (!pass.gated) return;
-  if (Settle(pass, platform::NowNs()) && pass.interval_ns > 0) DelayStart(pass);
+  if (Settle(api, pass, platform::NowNs()) && pass.interval_ns > 0) DelayStart(pass);
 }
 
 /// Returns whether no other window has presented since this one's last present.
-bool GlShim::Settle(const Pass& pass, std::int64_t end_ns) noexcept {
+bool ProcessShim::Settle(Api& api, const Pass& pass, std::int64_t end_ns) noexcept {
   bool alone = false;
   std::int64_t gpu_ns = 0, start_delay_ns = 0;
   try {
@@ -188,7 +171,8 @@ bool GlShim::Settle(const Pass& pass, std::int64_t end_ns) noexcept {
     start_delay_ns = TakeStartDelay(pass);
     ++presents_;
     alone = presents_ - std::exchange(surface.presents_before, presents_) == 1;
-    if (meter_ != nullptr) gpu_ns = TakeGpuTime(meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns));
+    if (api.meter_ != nullptr)
+      gpu_ns = TakeGpuTime(api, api.meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns));
     if (pass.finished) {
       uncharged_ns_ = gpu_ns;
       surface.watch.PresentedFinished(Duration{end_ns - pass.begin_ns});
@@ -206,7 +190,7 @@ bool GlShim::Settle(const Pass& pass, std::int64_t end_ns) noexcept {
 // With a late frame start the program does not continue before its next frame has to begin. Its present has returned
 // and is settled, so that nothing of it is in flight meanwhile. A program with several windows is not delayed: the
 // thread may have to draw another one.
-void GlShim::DelayStart(const Pass& pass) noexcept {
+void ProcessShim::DelayStart(const Pass& pass) noexcept {
   const gate::Ticket ticket = agent_.Arrive(platform::NowNs());
   const gate::Pace pace = gate::Agent::PaceOf(ticket);
   std::int64_t start_ns = 0;
@@ -228,12 +212,12 @@ void GlShim::DelayStart(const Pass& pass) noexcept {
 }
 
 /// Called with the lock. The delay before the program began the frame, which is told once.
-std::int64_t GlShim::TakeStartDelay(const Pass& pass) {
+std::int64_t ProcessShim::TakeStartDelay(const Pass& pass) {
   const std::int64_t delay_ns = std::exchange(surfaces_[pass.surface].start_delay_ns, 0);
   return std::min(delay_ns, pass.present_ns - pass.begin_ns);
 }
 
-void GlShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, std::int64_t start_delay_ns) {
+void ProcessShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, std::int64_t start_delay_ns) {
   agent_.Leave(pass.ticket, {.surface = pass.surface,
                              .begin_ns = pass.begin_ns,
                              .present_ns = pass.present_ns,
@@ -248,38 +232,70 @@ void GlShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, s
                              .tasks = pass.finished ? proto::kRecordPresentFollows : 0});
 }
 
-// Runs at every attach. Rendering before it is not charged.
-void GlShim::PrepareMeter(weir_gl_place place, std::int64_t now_ns) {
-  if (meter_ == nullptr) {
-    gl_ = LookUpGl(place.get_proc);
-    meter_context_ = place.context;
-    renderer_ = gl_.Renderer();
-    software_ = IsSoftwareRenderer(renderer_);
-    meter_ = ChooseMeter(gl_, DeviceCpus{agent_.device_cpus()}, wanted_meter_);
-  } else if (meter_->kind() != proto::MeterKind::kTimerQuery || place.context == meter_context_) {
-    meter_->AfterPresent(now_ns);
+// Runs at every attach, for each API. Rendering before it is not charged. Called with the lock.
+void ProcessShim::PrepareMeter(Api& api, const void* context, const void* place, std::int64_t now_ns) {
+  if (api.meter_ == nullptr) {
+    api.Meet(place);
+    api.meter_context_ = context;
+    api.meter_ = api.ChooseMeter(DeviceCpus{agent_.device_cpus()}, wanted_meter_);
+    // A meter that counts whatever happens counts for all APIs: a second one would charge the same work again.
+    if (api.meter_->cumulative()) {
+      if (cpu_clocks_ == nullptr) cpu_clocks_ = api.meter_;
+      api.meter_ = cpu_clocks_;
+    }
+  } else if (api.meter_->kind() != proto::MeterKind::kTimerQuery || context == api.meter_context_) {
+    api.meter_->AfterPresent(now_ns);
   }
-  agent_.Describe(meter_->kind(), renderer_.c_str());
-  described_ = agent_.attach_count();  // set last: after an exception the next present tries again
+  agent_.Describe(api.meter_->kind(), api.Renderer().c_str());
+  api.described_ = agent_.attach_count();  // set last: after an exception the next present tries again
 }
 
 /// Called with the lock.
-void GlShim::SayOffScreen(bool off_screen) {
+void ProcessShim::SayOffScreen(bool off_screen) {
   off_screen_ = off_screen;
   agent_.ReportOffScreen(off_screen);
 }
 
-std::uint32_t GlShim::SurfaceIndex(std::uint64_t key) {
+std::uint32_t ProcessShim::SurfaceIndex(std::uint64_t key) {
+  std::size_t unused = kSurfaces;
   for (std::size_t i = 0; i < kSurfaces; ++i) {
     if (surfaces_[i].key == key) return static_cast<std::uint32_t>(i);
-    if (surfaces_[i].key != 0) continue;
-    surfaces_[i].key = key;
-    return static_cast<std::uint32_t>(i);
+    if (surfaces_[i].key == 0 && unused == kSurfaces) unused = i;
   }
-  return kSurfaces - 1;
+  if (unused == kSurfaces) return kSurfaces - 1;
+  surfaces_[unused].key = key;
+  return static_cast<std::uint32_t>(unused);
 }
 
-void GlShim::ExplainOnce() {
+void ProcessShim::ForgetSurface(std::uint64_t surface) noexcept {
+  const Lock lock(mutex_);
+  for (Surface& one : surfaces_)
+    if (one.key == surface) one = Surface{};
+}
+
+// A program that draws several frames ahead would otherwise wait with them at the present, and show each one later.
+std::int64_t ProcessShim::DelayImage(std::uint64_t surface, int ahead, std::int64_t most_ns) noexcept {
+  constexpr std::int64_t kMostNs = 100'000'000;
+  if (ahead <= 0 || most_ns <= 0 || !agent_.attached()) return 0;
+  const std::int64_t from_ns = platform::NowNs();
+  const gate::Ticket ticket = agent_.Arrive(from_ns);
+  std::int64_t now_ns = from_ns;
+  if (const gate::Pace pace = gate::Agent::PaceOf(ticket); pace.interval_ns > 0) {
+    std::int64_t until_ns = 0;
+    {
+      const Lock lock(mutex_);
+      const Surface& window = surfaces_[SurfaceIndex(surface)];
+      until_ns = NsOf(window.pacer.SubmitAt(Duration{pace.interval_ns}));
+    }
+    until_ns = std::min(until_ns, from_ns + std::min({pace.interval_ns, kMostNs, most_ns}));
+    bool gone = false;
+    if (until_ns > from_ns) now_ns = agent_.Delay(ticket, until_ns, pace.interval_ns, gone);
+  }
+  agent_.Withdraw(ticket);
+  return now_ns - from_ns;
+}
+
+void ProcessShim::ExplainOnce() {
   if (explained_) return;
   explained_ = true;
   const std::string why = agent_.last_error();

@@ -6,7 +6,7 @@
 
 #include "platform/clock.h"
 #include "platform/pthread_lock.h"
-#include "shim/gl/shim.h"
+#include "shim/common/process_shim.h"
 
 namespace weir::shim {
 namespace {
@@ -15,64 +15,80 @@ using Lock = platform::PthreadLock;
 
 /// A process that has not presented for this long presents nothing, and the rate of its vGPU is that of its batches.
 constexpr std::int64_t kStillPresentsNs = 1'000'000'000;
+/// A process may submit work for this long before its first present.
+constexpr std::int64_t kMayPresentNs = 100'000'000;
 
 }  // namespace
 
 /// State on the caller's stack between the two halves of a call.
-struct GlShim::BatchPass {
+struct ProcessShim::BatchPass {
   gate::Ticket ticket;
   const void* context;
   std::uint32_t loop;
   bool metered;  // it ends no batch, and its meter was told
   bool gated;
-  bool flushes;  // the driver's function does not, so the shim does
+  bool flushes;
+  bool is_task;
   std::int64_t begin_ns;
   std::int64_t called_ns;
   std::int64_t submit_ns;
 };
 
-void GlShim::BeforeBatchCall(weir_gl_present& present, weir_gl_call call, weir_gl_place place) noexcept {
-  static_assert(sizeof(BatchPass) <= sizeof(weir_gl_present) && alignof(BatchPass) <= alignof(weir_gl_present));
-  BatchPass& pass = *new (&present) BatchPass{};
+/// A game's submits belong to its frames, and zink's to GL's. What is submitted shortly before the first present is
+/// left alone.
+bool ProcessShim::IsPartOfOther(Api& api, std::int64_t now_ns) const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  if (gl_on_vulkan_.load(kRelaxed)) return true;
+  if (now_ns - api.presented_ns_.load(kRelaxed) < kStillPresentsNs) return true;
+  std::int64_t first_ns = api.first_inner_ns_.load(kRelaxed);
+  if (first_ns == 0 && api.first_inner_ns_.compare_exchange_strong(first_ns, now_ns, kRelaxed)) first_ns = now_ns;
+  return now_ns - first_ns < kMayPresentNs;
+}
+
+void ProcessShim::BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
+                                  const void* place) noexcept {
+  static_assert(sizeof(BatchPass) <= sizeof(weir_shim_pass) && alignof(BatchPass) <= alignof(weir_shim_pass));
+  BatchPass& pass = *new (&scratch) BatchPass{};
   if (!agent_.Wanted()) return;
+  if (call.inner && IsPartOfOther(api, platform::CoarseNowNs())) return;
   try {
     pass.called_ns = pass.submit_ns = platform::NowNs();
-    pass.context = place.context;
-    pass.flushes = call != WEIR_GL_ENDS;
+    pass.context = context;
+    pass.flushes = call.flushes;
+    pass.is_task = call.is_task;
     {
       const Lock lock(mutex_);
-      pass.loop = BatchLoopOf(place.context, pass.called_ns);
+      pass.loop = BatchLoopOf(context, pass.called_ns);
       BatchLoop& loop = loops_[pass.loop];
-      const auto kind =
-          call == WEIR_GL_DISPATCH ? core::BatchBounds::Call::kDispatches : core::BatchBounds::Call::kEndsWork;
-      if (!loop.bounds.Ends(InstantFromNs(pass.called_ns), kind)) {
+      if (!loop.bounds.Ends(InstantFromNs(pass.called_ns), call.kind)) {
         // Its work goes to the device now, and the next span begins with what follows. A dispatch submits nothing.
-        pass.metered = call == WEIR_GL_ENDS && described_ == agent_.attach_count() && meter_ != nullptr &&
-                       !MeterOf(loop)->cumulative();
-        if (pass.metered) MeterOf(loop)->BeforePresent(pass.called_ns);
+        pass.metered = !call.flushes && api.described_ == agent_.attach_count() && api.meter_ != nullptr &&
+                       !MeterOf(api, loop).cumulative();
+        if (pass.metered) MeterOf(api, loop).BeforePresent(pass.called_ns);
         return;
       }
     }
-    PassGate(pass, place);
+    PassGate(api, pass, place);
   } catch (...) {
     // At worst out of memory. AfterBatchCall settles the ticket, if there is one.
   }
 }
 
-void GlShim::PassGate(BatchPass& pass, weir_gl_place place) {
+void ProcessShim::PassGate(Api& api, BatchPass& pass, const void* place) {
   pass.ticket = agent_.Arrive(pass.called_ns);
   pass.gated = pass.ticket.attachment != nullptr;
   {
     const Lock lock(mutex_);
     if (!pass.gated) return ExplainOnce();
     if (pass.ticket.waited_for_place) pass.called_ns = pass.submit_ns = platform::NowNs();
-    if (described_ != agent_.attach_count()) PrepareMeter(place, pass.called_ns);
-    const bool presents = presented_ns_ != 0 && pass.called_ns - presented_ns_ < kStillPresentsNs;
+    if (api.described_ != agent_.attach_count()) PrepareMeter(api, pass.context, place, pass.called_ns);
+    const std::int64_t presented_ns = presented_ns_.load(std::memory_order_relaxed);
+    const bool presents = presented_ns != 0 && pass.called_ns - presented_ns < kStillPresentsNs;
     if (off_screen_ == presents) SayOffScreen(!presents);
     BatchLoop* loop = StillLoop(pass);
     if (loop == nullptr) return;
     pass.begin_ns = loop->end_ns != 0 ? std::min(loop->end_ns, pass.called_ns) : pass.called_ns;
-    MeterOf(*loop)->BeforePresent(pass.called_ns);
+    MeterOf(api, *loop).BeforePresent(pass.called_ns);
   }
   agent_.Enter(pass.ticket, pass.submit_ns);
   pass.submit_ns += pass.ticket.wait_ns;
@@ -80,21 +96,21 @@ void GlShim::PassGate(BatchPass& pass, weir_gl_place place) {
   if (BatchLoop* loop = StillLoop(pass)) loop->bounds.Passed(InstantFromNs(pass.submit_ns));
 }
 
-void GlShim::AfterBatchCall(weir_gl_present& present) noexcept {
-  const BatchPass& pass = *std::launder(reinterpret_cast<BatchPass*>(&present));
+void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
+  const BatchPass& pass = *std::launder(reinterpret_cast<BatchPass*>(&scratch));
   if (!pass.gated && !pass.metered) return;
   std::int64_t gpu_ns = 0, end_ns = platform::NowNs();
   bool presents = false;
   try {
     if (pass.gated) {
-      if (pass.flushes && gl_.flush != nullptr) gl_.flush();
-      AwaitLastBatch(pass);
+      if (pass.flushes) api.Flush();
+      api.AwaitLastBatch(pass.context, pass.loop);
       end_ns = platform::NowNs();
     }
     const Lock lock(mutex_);
     presents = !off_screen_;
     if (BatchLoop* loop = StillLoop(pass)) {
-      loop->known_ns += TakeBatchTime(*loop, end_ns, pass.ticket.wait_ns);
+      loop->known_ns += TakeBatchTime(api, *loop, end_ns, pass.ticket.wait_ns);
       if (!pass.gated) return;
       gpu_ns = std::exchange(loop->known_ns, 0);
       loop->bounds.Settled(Duration{gpu_ns});
@@ -111,26 +127,10 @@ void GlShim::AfterBatchCall(weir_gl_present& present) noexcept {
                              .submit_ns = pass.submit_ns,
                              .end_ns = end_ns,
                              .gpu_ns = gpu_ns,
-                             .tasks = proto::kRecordCountsTasks | (presents ? 0U : 1U)});
+                             .tasks = proto::kRecordCountsTasks | (presents || !pass.is_task ? 0U : 1U)});
 }
 
-/// Waits until the device has done the batch before this one, so that at most two are under way; a driver's present
-/// does the same for frames. Called without the lock.
-void GlShim::AwaitLastBatch(const BatchPass& pass) {
-  if (!gl_.HasFences()) {
-    if (gl_.finish != nullptr) gl_.finish();
-    return;
-  }
-  GlFunctions::GlSync fence = gl_.InsertFence();
-  {
-    const Lock lock(mutex_);
-    BatchLoop* loop = StillLoop(pass);
-    if (loop != nullptr) std::swap(fence, loop->fence);
-  }
-  static_cast<void>(gl_.AwaitFence(fence));
-}
-
-std::uint32_t GlShim::BatchLoopOf(const void* context, std::int64_t now_ns) {
+std::uint32_t ProcessShim::BatchLoopOf(const void* context, std::int64_t now_ns) {
   std::size_t place = 0;
   for (std::size_t i = 0; i < kBatchLoops; ++i) {
     if (loops_[i].context == context) {
@@ -148,22 +148,22 @@ std::uint32_t GlShim::BatchLoopOf(const void* context, std::int64_t now_ns) {
 }
 
 /// Null: another context has taken its place meanwhile.
-GlShim::BatchLoop* GlShim::StillLoop(const BatchPass& pass) {
+ProcessShim::BatchLoop* ProcessShim::StillLoop(const BatchPass& pass) {
   return loops_[pass.loop].context == pass.context ? &loops_[pass.loop] : nullptr;
 }
 
 /// Timestamps belong to a context. All other meters are the process's. Called with the lock, in the loop's context.
-std::unique_ptr<Meter>& GlShim::MeterOf(BatchLoop& loop) {
-  if (meter_->kind() != proto::MeterKind::kTimerQuery || loop.context == meter_context_) return meter_;
-  if (loop.meter == nullptr) loop.meter = MakeTimerMeter(gl_);
-  return loop.meter != nullptr ? loop.meter : meter_;
+Meter& ProcessShim::MeterOf(Api& api, BatchLoop& loop) {
+  if (api.meter_->kind() != proto::MeterKind::kTimerQuery || loop.context == api.meter_context_) return *api.meter_;
+  if (loop.meter == nullptr) loop.meter = api.MeterOfContext();
+  return loop.meter != nullptr ? *loop.meter : *api.meter_;
 }
 
-std::int64_t GlShim::TakeBatchTime(BatchLoop& loop, std::int64_t now_ns, std::int64_t held_ns) {
-  std::unique_ptr<Meter>& meter = MeterOf(loop);
-  const std::int64_t known_ns = meter->AfterPresent(now_ns, held_ns);
-  if (meter == meter_) return TakeGpuTime(known_ns);
-  if (!meter->truthful()) meter = MakeWallMeter();
+std::int64_t ProcessShim::TakeBatchTime(Api& api, BatchLoop& loop, std::int64_t now_ns, std::int64_t held_ns) {
+  Meter& meter = MeterOf(api, loop);
+  const std::int64_t known_ns = meter.AfterPresent(now_ns, held_ns);
+  if (&meter == api.meter_.get()) return TakeGpuTime(api, known_ns);
+  if (!meter.truthful()) loop.meter = MakeWallMeter();
   return known_ns;
 }
 

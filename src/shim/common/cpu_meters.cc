@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "platform/thread_cpu.h"
-#include "shim/gl/meter.h"
+#include "shim/common/meter.h"
 
 namespace weir::shim {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "platform/clock.h"
 #include "platform/process.h"
-#include "shim/gl/meter.h"
+#include "shim/common/meter.h"
 #include "tests/harness/renderer_worker.h"
 #include "tests/harness/wait_until.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the GPU time of a frame in the device's unit. Four meters, in order of preference. A meter that contradicts
+// Measures the GPU time of a frame in the device's unit. In order of preference: CPU clocks of a renderer's workers,
+// the presenting thread's clock, timestamps of the API (each API has its own), the wall clock. A meter that contradicts
 // the wall clock is rejected, and the name of the meter in use is published with every figure.
 #pragma once
 
@@ -10,7 +11,6 @@
 
 #include "proto/attach_messages.h"
 #include "proto/gate_layout.h"
-#include "shim/gl/gl_functions.h"
 
 namespace weir::shim {
 
@@ -47,14 +47,17 @@ std::unique_ptr<Meter> MakeWorkerMeter(const DeviceCpus& cpus);
 /// software renderer that was told to use no worker (LP_NUM_THREADS=0).
 std::unique_ptr<Meter> MakePresentCpuMeter(const DeviceCpus& cpus);
 
-/// GPU timestamps around each frame, read some frames later and never waited for; watched against the wall clock in its
-/// first frames. Null when the current context has no timestamps.
-std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl);
-
 /// Duration of synchronising and of the driver's present. Always available, but rarely accurate.
 std::unique_ptr<Meter> MakeWallMeter();
 
-/// The best meter for the current context. `wanted`: "auto" or the name of a kind (proto::NameOf), to force one.
-std::unique_ptr<Meter> ChooseMeter(const GlFunctions& gl, const DeviceCpus& cpus, const std::string& wanted);
+/// Names of renderers that run on CPUs.
+bool IsSoftwareRenderer(const std::string& renderer);
+
+/// MakeWorkerMeter, for a renderer whose workers may not run yet: they name themselves when they start, which on a busy
+/// machine can be after the first frame's call. `software`: it is worth waiting for them, for 20 ms at most.
+std::unique_ptr<Meter> SoonWorkerMeter(const DeviceCpus& cpus, bool software);
+
+/// A meter of `wanted`'s kind (proto::NameOf) among those that need no API; null if `wanted` is another word.
+std::unique_ptr<Meter> ForcedMeter(const std::string& wanted, const DeviceCpus& cpus);
 
 }  // namespace weir::shim

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work around a present: gate, meter, record. One object for each process, whichever APIs it uses. The same around
+// the batches of a program that presents nothing (docs/off-screen.md) is in batches.cc.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "core/schedule/batch_bounds.h"
+#include "core/schedule/frame_pacer.h"
+#include "core/schedule/present_watch.h"
+#include "gate/agent.h"
+#include "shim/common/api.h"
+#include "shim/common/meter.h"
+#include "shim/common/pass.h"
+
+namespace weir::shim {
+
+/// A call of a program that presents nothing, and what ends a batch there.
+struct BatchCall {
+  core::BatchBounds::Call kind = core::BatchBounds::Call::kEndsWork;
+  bool flushes = false;  // the driver's function does not hand the work to the device, so the shim does
+  bool is_task = true;   // the batch that it ends counts as a task
+  bool inner = false;    // it may be a part of a frame or of another API's work: then it is free
+};
+
+class ProcessShim {
+ public:
+  /// `first`: the API of the call that makes the object, which the daemon is told.
+  ProcessShim(std::string attach_path, std::string wanted_meter, proto::Api first);
+
+  void BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t surface, const void* context,
+                     const void* place) noexcept;
+  void AfterPresent(Api& api, weir_shim_pass& scratch) noexcept;
+  /// Around a call that may end a batch, in a thread that presents nothing.
+  void BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
+                       const void* place) noexcept;
+  void AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept;
+  /// Before a window's next image is handed out to a program that holds `ahead` images which it has not presented:
+  /// waits until the present before that image's may begin. Returns how long it waited; at most `most_ns`.
+  std::int64_t DelayImage(std::uint64_t surface, int ahead, std::int64_t most_ns) noexcept;
+  /// The process's GL draws through Vulkan (zink): from now on Vulkan's calls are parts of GL's frames and batches.
+  void GlIsOnVulkan() noexcept { gl_on_vulkan_.store(true, std::memory_order_relaxed); }
+  /// The window is gone: another one may get the same key.
+  void ForgetSurface(std::uint64_t surface) noexcept;
+  void AbandonInChild() noexcept { agent_.AbandonInChild(); }
+
+ private:
+  struct Pass;
+
+  /// The last present and the pace of each window; windows beyond the table's size share its last entry.
+  struct Surface {
+    std::uint64_t key = 0;
+    std::int64_t end_ns = 0;    // of the last frame's record
+    std::int64_t start_ns = 0;  // when the program began its frame, after the delay
+    std::int64_t start_delay_ns = 0;
+    std::uint64_t presents_before = 0;  // of all windows, at its last one
+    core::FramePacer pacer;
+    core::PresentWatch watch;
+  };
+
+  struct BatchPass;
+
+  /// The batches of one context. A context beyond the table's size replaces the one that was silent for longest.
+  struct BatchLoop {
+    const void* context = nullptr;
+    std::int64_t called_ns = 0;  // its last call
+    std::int64_t end_ns = 0;     // of the last batch's record
+    core::BatchBounds bounds;
+    std::unique_ptr<Meter> meter;  // null: the process's
+    std::int64_t known_ns = 0;     // GPU time that calls have found and no batch was charged
+  };
+
+  std::uint32_t SurfaceIndex(std::uint64_t key);
+  void KeepPace(Api& api, Pass& pass);
+  bool WorthSynchronising(const Pass& pass);
+  std::int64_t SubmitAt(const Pass& pass);
+  bool Settle(Api& api, const Pass& pass, std::int64_t end_ns) noexcept;
+  void DelayStart(const Pass& pass) noexcept;
+  void FinishFirst(Api& api, Pass& pass);
+  std::int64_t TakeGpuTime(Api& api, std::int64_t known_ns);
+  std::int64_t TakeStartDelay(const Pass& pass);
+  void Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, std::int64_t start_delay_ns);
+  void PrepareMeter(Api& api, const void* context, const void* place, std::int64_t now_ns);
+  void ExplainOnce();
+  void SayOffScreen(bool off_screen);
+
+  bool IsPartOfOther(Api& api, std::int64_t now_ns) const;
+  std::uint32_t BatchLoopOf(const void* context, std::int64_t now_ns);
+  BatchLoop* StillLoop(const BatchPass& pass);
+  Meter& MeterOf(Api& api, BatchLoop& loop);
+  void PassGate(Api& api, BatchPass& pass, const void* place);
+  std::int64_t TakeBatchTime(Api& api, BatchLoop& loop, std::int64_t now_ns, std::int64_t held_ns);
+
+  gate::Agent agent_;
+  const std::string wanted_meter_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the members below, and those of each Api
+  std::array<Surface, kSurfaces> surfaces_{};
+  std::shared_ptr<Meter> cpu_clocks_;  // of all APIs: the workers of a process are counted once
+  bool explained_ = false;
+  std::uint64_t presents_ = 0;     // of all windows
+  std::int64_t uncharged_ns_ = 0;  // GPU time that became known after its frame was charged
+
+  std::array<BatchLoop, kBatchLoops> loops_{};
+  bool off_screen_ = false;  // as the daemon was told
+
+  // Not guarded: a call that ends no batch reads them without the lock.
+  std::atomic<std::int64_t> presented_ns_{0};  // the process's last present
+  std::atomic<bool> gl_on_vulkan_{false};
+};
+
+}  // namespace weir::shim

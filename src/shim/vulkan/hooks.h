@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Between the Vulkan layer (libweir-vulkan.so, which the loader puts into a program's call chain) and the shim
+ * (libweir-shim.so, which the layer opens privately). Both are installed together and check the version. */
+#ifndef WEIR_SHIM_VULKAN_HOOKS_H
+#define WEIR_SHIM_VULKAN_HOOKS_H
+
+#include "shim/common/pass.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
+#define WEIR_VULKAN_HOOKS_VERSION 1u
+
+/* Where a call is made. */
+typedef struct weir_vulkan_device {
+  const void* key; /* tells devices apart */
+  const char* renderer;
+  int is_cpu;
+  int has_timestamps; /* the layer can measure each queue's submits */
+} weir_vulkan_device;
+
+/* Calls of a program that presents nothing. */
+typedef enum weir_vulkan_work {
+  WEIR_VULKAN_SUBMITS, /* work goes to the device */
+  WEIR_VULKAN_WAITS,   /* the program waits for work that it has submitted */
+} weir_vulkan_work;
+
+/* None of these functions throws or fails. */
+typedef struct weir_vulkan_hooks {
+  unsigned version;
+  /* Around the driver's present, for each window. */
+  void (*before_present)(weir_shim_pass* pass, unsigned long long window, const weir_vulkan_device* device);
+  void (*after_present)(weir_shim_pass* pass);
+  /* Around a submit or a wait. */
+  void (*before_work)(weir_shim_pass* pass, weir_vulkan_work work, const weir_vulkan_device* device);
+  void (*after_work)(weir_shim_pass* pass);
+  /* Before an image of the window is acquired. `ahead`: images that the program holds and has not presented. Returns
+   * how long it waited, at most `most_ns`. */
+  unsigned long long (*before_image)(unsigned long long window, int ahead, unsigned long long most_ns);
+  void (*forget_window)(unsigned long long window);
+  /* GPU time of submits, by timestamps. */
+  void (*report_time)(long long gpu_ns);
+  /* Whether the meter in use needs report_time. */
+  int (*wants_time)(void);
+} weir_vulkan_hooks;
+
+/* libweir-shim.so exports it. */
+const weir_vulkan_hooks* weir_vulkan_shim_hooks(void);
+/* NOLINTEND(readability-identifier-naming) */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

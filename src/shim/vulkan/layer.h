@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside libweir-vulkan.so: what the layer knows of instances, devices, queues and swapchains. Page: docs/vulkan.md.
+//
+//   layer.cc         what the loader calls: the chain, creation and destruction of instances and devices
+//   layer_work.cc    submits and waits
+//   layer_present.cc swapchains, images, presents
+//   layer_timer.cc   timestamps around submits
+//   layer_threads.cc names lavapipe's workers
+//
+// No function of the layer throws, and the library has no constructor that does anything.
+#pragma once
+
+#include <vulkan/vulkan.h>
+// After it.
+#include <vulkan/vk_layer.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "shim/vulkan/hooks.h"
+#include "shim/vulkan/layer_table.h"
+
+namespace weir::shim {
+
+class QueueTimer;
+
+// clang-format off
+/// The device's functions that the layer answers for.
+#define WEIR_VULKAN_HOOKED(X)                                                                                        \
+  X(DestroyDevice) X(GetDeviceQueue) X(GetDeviceQueue2)                                                              \
+  X(QueueSubmit) X(QueueSubmit2) X(QueueSubmit2KHR) X(QueueBindSparse)                                               \
+  X(QueueWaitIdle) X(DeviceWaitIdle) X(WaitForFences) X(WaitSemaphores) X(WaitSemaphoresKHR)                         \
+  X(CreateSwapchainKHR) X(CreateSharedSwapchainsKHR) X(DestroySwapchainKHR)                                          \
+  X(AcquireNextImageKHR) X(AcquireNextImage2KHR) X(ReleaseSwapchainImagesEXT) X(QueuePresentKHR)
+/// Those that the layer itself calls besides.
+#define WEIR_VULKAN_CALLED(X)                                                                                        \
+  X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)     \
+  X(CmdResetQueryPool) X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults)
+// clang-format on
+
+/// The next layer's functions, or the driver's. Null: there is none.
+struct DeviceFunctions {
+#define WEIR_DECLARE(name) PFN_vk##name name = nullptr;
+  WEIR_VULKAN_HOOKED(WEIR_DECLARE)
+  WEIR_VULKAN_CALLED(WEIR_DECLARE)
+#undef WEIR_DECLARE
+};
+
+struct Instance {
+  VkInstance handle = VK_NULL_HANDLE;
+  PFN_vkGetInstanceProcAddr get = nullptr;
+  PFN_vkDestroyInstance destroy = nullptr;
+  PFN_vkCreateDevice create_device = nullptr;
+  PFN_vkDestroySurfaceKHR destroy_surface = nullptr;
+  PFN_vkGetPhysicalDeviceProperties get_properties = nullptr;
+  PFN_vkGetPhysicalDeviceQueueFamilyProperties get_queue_families = nullptr;
+};
+
+struct Queue {
+  VkQueue handle = VK_NULL_HANDLE;
+  std::uint32_t family = 0;
+  std::atomic<QueueTimer*> timer{nullptr};  // made at the first measured submit, under the program's lock on the queue
+  bool untimed = false;                     // it can't have one
+};
+
+struct QueueFamily {
+  VkQueueFlags flags = 0;
+  std::uint32_t timestamp_bits = 0;
+};
+
+struct Device {
+  static constexpr std::size_t kFamilies = 16;
+  static constexpr std::size_t kQueues = 64;
+
+  VkDevice handle = VK_NULL_HANDLE;
+  PFN_vkGetDeviceProcAddr get = nullptr;
+  PFN_vkSetDeviceLoaderData set_loader_data = nullptr;
+  DeviceFunctions next;
+  weir_vulkan_device place{};
+  char renderer[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE] = {};
+  double ns_of_tick = 0;
+  std::array<QueueFamily, kFamilies> families{};
+
+  std::mutex mutex;  // guards the list of queues while it grows
+  std::array<Queue, kQueues> queues{};
+  std::atomic<std::size_t> queue_count{0};
+  std::atomic<std::uint64_t> timed_until{0};  // in ticks: GPU time up to here was reported
+  std::atomic<bool> submitted{false};         // work that no wait has followed
+};
+
+struct Window {
+  VkSurfaceKHR surface = VK_NULL_HANDLE;
+  std::atomic<int> held{0};  // images that the program holds and has not presented
+};
+
+extern HandleTable<Instance> instances;  // by dispatch pointer
+extern HandleTable<Device> devices;      // by dispatch pointer, also of queues
+extern HandleTable<Window> windows;      // by swapchain
+
+/// The loader's dispatch table, which is the first word of an instance, a device, and what was made of it.
+template <typename Handle>
+std::uint64_t DispatchOf(Handle handle) {
+  return *reinterpret_cast<const std::uint64_t*>(handle);
+}
+template <typename Handle>
+std::uint64_t KeyOf(Handle handle) {
+  return (std::uint64_t)handle;  // NOLINT: a pointer or a number
+}
+template <typename Handle>
+Device& DeviceOf(Handle handle) {
+  return *devices.Find(DispatchOf(handle));  // a hooked function is given for known devices only
+}
+
+/// Null: the program is to run without a gate.
+const weir_vulkan_hooks* Hooks();
+
+/// Keeps the program's thread from being cancelled inside the shim, where that would end the process.
+class InShim {
+ public:
+  InShim();
+  ~InShim();
+  InShim(const InShim&) = delete;
+  InShim& operator=(const InShim&) = delete;
+
+ private:
+  int cancel_state_ = 0;
+  int error_number_ = 0;
+};
+
+/// One passage of the gate around work: a submit or a wait.
+class WorkPass {
+ public:
+  WorkPass(Device& device, weir_vulkan_work work, bool is_work);
+  ~WorkPass();
+  WorkPass(const WorkPass&) = delete;
+  WorkPass& operator=(const WorkPass&) = delete;
+
+ private:
+  const weir_vulkan_hooks* const hooks_;
+  weir_shim_pass pass_;
+};
+
+#define WEIR_DECLARE(name) extern const PFN_vk##name kOur##name;
+WEIR_VULKAN_HOOKED(WEIR_DECLARE)
+#undef WEIR_DECLARE
+
+/// The queue's entry; null: the program did not get it through the layer.
+Queue* QueueOf(Device& device, VkQueue queue);
+/// Reads what is known of all queues' timestamps.
+void ReadTimers(Device& device);
+void DestroyTimers(Device& device);
+
+}  // namespace weir::shim

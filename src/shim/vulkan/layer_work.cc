@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues, submits and waits. No wait of the layer's own is for work of the program (docs/vulkan.md, law 1).
+#include <algorithm>
+
+#include "shim/vulkan/layer.h"
+#include "shim/vulkan/layer_timer.h"
+
+namespace weir::shim {
+
+WorkPass::WorkPass(Device& device, weir_vulkan_work work, bool is_work) : hooks_(is_work ? Hooks() : nullptr) {
+  if (hooks_ == nullptr) return;
+  const InShim in_shim;
+  hooks_->before_work(&pass_, work, &device.place);
+}
+
+WorkPass::~WorkPass() {
+  if (hooks_ == nullptr) return;
+  const InShim in_shim;
+  hooks_->after_work(&pass_);
+}
+
+Queue* QueueOf(Device& device, VkQueue queue) {
+  const std::size_t count = device.queue_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i)
+    if (device.queues[i].handle == queue) return &device.queues[i];
+  return nullptr;
+}
+
+namespace {
+
+void NoteQueue(Device& device, VkQueue queue, std::uint32_t family) {
+  if (queue == VK_NULL_HANDLE) return;
+  const std::lock_guard lock(device.mutex);
+  const std::size_t count = device.queue_count.load(std::memory_order_relaxed);
+  if (QueueOf(device, queue) != nullptr || count == Device::kQueues) return;
+  device.queues[count].handle = queue;
+  device.queues[count].family = family;
+  device.queue_count.store(count + 1, std::memory_order_release);
+}
+
+VKAPI_ATTR void VKAPI_CALL GetDeviceQueue(VkDevice handle, std::uint32_t family, std::uint32_t index, VkQueue* queue) {
+  Device& device = DeviceOf(handle);
+  device.next.GetDeviceQueue(handle, family, index, queue);
+  NoteQueue(device, *queue, family);
+}
+
+VKAPI_ATTR void VKAPI_CALL GetDeviceQueue2(VkDevice handle, const VkDeviceQueueInfo2* info, VkQueue* queue) {
+  Device& device = DeviceOf(handle);
+  device.next.GetDeviceQueue2(handle, info, queue);
+  NoteQueue(device, *queue, info->queueFamilyIndex);
+}
+
+/// The two forms of a submit, with what their copies need.
+struct Form1 {
+  using Info = VkSubmitInfo;
+  using Buffer = VkCommandBuffer;
+  static std::uint32_t Count(const Info& info) { return info.commandBufferCount; }
+  static const Buffer* Buffers(const Info& info) { return info.pCommandBuffers; }
+  static void Set(Info& info, const Buffer* buffers, std::uint32_t count) {
+    info.pCommandBuffers = buffers;
+    info.commandBufferCount = count;
+  }
+  static Buffer Ours(VkCommandBuffer buffer) { return buffer; }
+  static bool Special(const Info&) { return false; }
+};
+struct Form2 {
+  using Info = VkSubmitInfo2;
+  using Buffer = VkCommandBufferSubmitInfo;
+  static std::uint32_t Count(const Info& info) { return info.commandBufferInfoCount; }
+  static const Buffer* Buffers(const Info& info) { return info.pCommandBufferInfos; }
+  static void Set(Info& info, const Buffer* buffers, std::uint32_t count) {
+    info.pCommandBufferInfos = buffers;
+    info.commandBufferInfoCount = count;
+  }
+  static Buffer Ours(VkCommandBuffer buffer) {
+    Buffer ours{};
+    ours.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO;
+    ours.commandBuffer = buffer;
+    return ours;
+  }
+  static bool Special(const Info& info) { return (info.flags & VK_SUBMIT_PROTECTED_BIT) != 0; }
+};
+
+/// Whether chained structures describe the command buffers one by one, or forbid ours.
+bool IsSpecial(const void* chain) {
+  for (auto* at = static_cast<const VkBaseInStructure*>(chain); at != nullptr; at = at->pNext)
+    if (at->sType == VK_STRUCTURE_TYPE_DEVICE_GROUP_SUBMIT_INFO || at->sType == VK_STRUCTURE_TYPE_PROTECTED_SUBMIT_INFO)
+      return true;
+  return false;
+}
+
+template <typename Form>
+bool HasWork(std::uint32_t count, const typename Form::Info* infos) {
+  return std::any_of(infos, infos + count, [](const auto& info) { return Form::Count(info) != 0; });
+}
+
+/// Null: the submit isn't measured.
+QueueTimer* TimerFor(Device& device, VkQueue handle) {
+  const weir_vulkan_hooks* hooks = Hooks();
+  if (hooks == nullptr || hooks->wants_time() == 0) return nullptr;
+  Queue* queue = QueueOf(device, handle);
+  if (queue == nullptr || queue->untimed) return nullptr;
+  QueueTimer* timer = queue->timer.load(std::memory_order_relaxed);
+  if (timer == nullptr) {
+    timer = QueueTimer::Make(device, *queue);
+    queue->untimed = timer == nullptr;
+    queue->timer.store(timer, std::memory_order_release);
+  }
+  return timer;
+}
+
+template <typename Form>
+using Timed = TimedSubmit<typename Form::Info, typename Form::Buffer>;
+
+/// A copy of `buffers` with `ours` before or behind them; null: out of memory.
+template <typename Buffer>
+std::unique_ptr<Buffer[]> CopyWith(const Buffer* buffers, std::uint32_t count, const Buffer& ours, bool before) {
+  std::unique_ptr<Buffer[]> copy(new (std::nothrow) Buffer[std::size_t{count} + 1]);
+  if (copy == nullptr) return nullptr;
+  std::copy_n(buffers, count, copy.get() + (before ? 1 : 0));
+  copy[before ? 0 : count] = ours;
+  return copy;
+}
+
+/// Puts the timer's command buffers around a submit's. False: it is handed on as it is.
+template <typename Form>
+bool PutAround(QueueTimer& timer, std::uint32_t count, const typename Form::Info* infos, Timed<Form>& timed) {
+  std::uint32_t first = count, last = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (IsSpecial(infos[i].pNext) || Form::Special(infos[i])) return false;
+    if (Form::Count(infos[i]) == 0) continue;
+    first = std::min(first, i);
+    last = i;
+  }
+  if (first == count) return false;
+  VkCommandBuffer begin = VK_NULL_HANDLE, end = VK_NULL_HANDLE;
+  if (!timer.Take(begin, end)) return false;
+  timed.infos.reset(new (std::nothrow) typename Form::Info[count]);
+  if (timed.infos != nullptr) {
+    std::copy_n(infos, count, timed.infos.get());
+    auto& opening = timed.infos[first];
+    timed.first_buffers = CopyWith(Form::Buffers(opening), Form::Count(opening), Form::Ours(begin), true);
+    if (timed.first_buffers != nullptr) Form::Set(opening, timed.first_buffers.get(), Form::Count(opening) + 1);
+    auto& closing = timed.infos[last];
+    timed.last_buffers = CopyWith(Form::Buffers(closing), Form::Count(closing), Form::Ours(end), false);
+    if (timed.last_buffers != nullptr) Form::Set(closing, timed.last_buffers.get(), Form::Count(closing) + 1);
+  }
+  if (timed.infos != nullptr && timed.first_buffers != nullptr && timed.last_buffers != nullptr) return true;
+  timer.GiveBack();
+  return false;
+}
+
+template <typename Form, typename Next>
+VkResult Submit(VkQueue queue, std::uint32_t count, const typename Form::Info* infos, VkFence fence,
+                Next DeviceFunctions::*next) {
+  Device& device = DeviceOf(queue);
+  if (Hooks() == nullptr || !HasWork<Form>(count, infos)) return (device.next.*next)(queue, count, infos, fence);
+  const WorkPass pass(device, WEIR_VULKAN_SUBMITS, true);
+  device.submitted.store(true, std::memory_order_relaxed);
+  QueueTimer* timer = TimerFor(device, queue);
+  if (timer == nullptr) return (device.next.*next)(queue, count, infos, fence);
+  timer->Read();
+  Timed<Form> timed;
+  if (!PutAround<Form>(*timer, count, infos, timed)) return (device.next.*next)(queue, count, infos, fence);
+  const VkResult result = (device.next.*next)(queue, count, timed.infos.get(), fence);
+  if (result != VK_SUCCESS) timer->GiveBack();
+  return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL QueueSubmit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos,
+                                           VkFence fence) {
+  return Submit<Form1>(queue, count, infos, fence, &DeviceFunctions::QueueSubmit);
+}
+VKAPI_ATTR VkResult VKAPI_CALL QueueSubmit2(VkQueue queue, std::uint32_t count, const VkSubmitInfo2* infos,
+                                            VkFence fence) {
+  return Submit<Form2>(queue, count, infos, fence, &DeviceFunctions::QueueSubmit2);
+}
+VKAPI_ATTR VkResult VKAPI_CALL QueueSubmit2KHR(VkQueue queue, std::uint32_t count, const VkSubmitInfo2* infos,
+                                               VkFence fence) {
+  return Submit<Form2>(queue, count, infos, fence, &DeviceFunctions::QueueSubmit2KHR);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL QueueBindSparse(VkQueue queue, std::uint32_t count, const VkBindSparseInfo* infos,
+                                               VkFence fence) {
+  Device& device = DeviceOf(queue);
+  const bool binds = std::any_of(infos, infos + count, [](const VkBindSparseInfo& info) {
+    return info.bufferBindCount + info.imageOpaqueBindCount + info.imageBindCount != 0;
+  });
+  const WorkPass pass(device, WEIR_VULKAN_SUBMITS, binds);
+  return device.next.QueueBindSparse(queue, count, infos, fence);
+}
+
+/// Around a wait for work that was submitted since the wait before. A wait without it may be for anything, for ever.
+template <typename Call>
+VkResult Wait(Device& device, bool waits, Call call) {
+  if (!waits || Hooks() == nullptr || !device.submitted.exchange(false, std::memory_order_relaxed)) return call();
+  const WorkPass pass(device, WEIR_VULKAN_WAITS, true);
+  const VkResult result = call();
+  if (result == VK_TIMEOUT) device.submitted.store(true, std::memory_order_relaxed);
+  ReadTimers(device);
+  return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL QueueWaitIdle(VkQueue queue) {
+  Device& device = DeviceOf(queue);
+  return Wait(device, true, [&] { return device.next.QueueWaitIdle(queue); });
+}
+VKAPI_ATTR VkResult VKAPI_CALL DeviceWaitIdle(VkDevice handle) {
+  Device& device = DeviceOf(handle);
+  return Wait(device, true, [&] { return device.next.DeviceWaitIdle(handle); });
+}
+VKAPI_ATTR VkResult VKAPI_CALL WaitForFences(VkDevice handle, std::uint32_t count, const VkFence* fences, VkBool32 all,
+                                             std::uint64_t timeout) {
+  Device& device = DeviceOf(handle);
+  return Wait(device, timeout != 0, [&] { return device.next.WaitForFences(handle, count, fences, all, timeout); });
+}
+VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphores(VkDevice handle, const VkSemaphoreWaitInfo* info, std::uint64_t timeout) {
+  Device& device = DeviceOf(handle);
+  return Wait(device, timeout != 0, [&] { return device.next.WaitSemaphores(handle, info, timeout); });
+}
+VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphoresKHR(VkDevice handle, const VkSemaphoreWaitInfo* info,
+                                                 std::uint64_t timeout) {
+  Device& device = DeviceOf(handle);
+  return Wait(device, timeout != 0, [&] { return device.next.WaitSemaphoresKHR(handle, info, timeout); });
+}
+
+}  // namespace
+
+const PFN_vkGetDeviceQueue kOurGetDeviceQueue = &GetDeviceQueue;
+const PFN_vkGetDeviceQueue2 kOurGetDeviceQueue2 = &GetDeviceQueue2;
+const PFN_vkQueueSubmit kOurQueueSubmit = &QueueSubmit;
+const PFN_vkQueueSubmit2 kOurQueueSubmit2 = &QueueSubmit2;
+const PFN_vkQueueSubmit2KHR kOurQueueSubmit2KHR = &QueueSubmit2KHR;
+const PFN_vkQueueBindSparse kOurQueueBindSparse = &QueueBindSparse;
+const PFN_vkQueueWaitIdle kOurQueueWaitIdle = &QueueWaitIdle;
+const PFN_vkDeviceWaitIdle kOurDeviceWaitIdle = &DeviceWaitIdle;
+const PFN_vkWaitForFences kOurWaitForFences = &WaitForFences;
+const PFN_vkWaitSemaphores kOurWaitSemaphores = &WaitSemaphores;
+const PFN_vkWaitSemaphoresKHR kOurWaitSemaphoresKHR = &WaitSemaphoresKHR;
+
+}  // namespace weir::shim

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified Vulkan programs on lavapipe pass the gate through the layer (docs/vulkan.md): frames of vkcube, batches of
+a compute program. A busy host slows them down, so that upper bounds hold at once, and lower ones once the host gives
+them the processors."""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import emulated
+import weir_e2e as e2e
+
+COMPUTE = os.path.join(e2e.BUILD, "bin/vulkan_compute")
+VALIDATION = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"}
+PROCESSORS = len(os.sched_getaffinity(0))
+
+
+def lavapipe():
+    return {"VK_ICD_FILENAMES": ":".join(glob.glob("/usr/share/vulkan/icd.d/lvp_icd.*.json"))}
+
+
+class WithVulkan(e2e.WithNode):
+    def start(self, command, vgpu, environment=None, **options):
+        return self.tenants.start(command, {**self.node.environment(vgpu), **lavapipe(), **(environment or {})}, **options)
+
+    def finish(self, command, vgpu, environment=None):
+        """Runs a program to its end. Returns its output."""
+        process = self.start(command, vgpu, environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        out, _ = process.communicate(timeout=e2e.PATIENCE)
+        self.assertEqual(process.returncode, 0, out)
+        return out
+
+    def weir(self, *arguments):
+        return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE, env={**os.environ, **self.display.environment, **lavapipe()})
+
+    def totals(self, vgpu, what="frames"):
+        return self.node.vgpu(vgpu)["totals"][what]
+
+    def frames_of(self, vgpu, wanted):
+        """The number of frames of a program that has ended: its last records are read within a moment."""
+        e2e.wait_for(lambda: not self.node.vgpu(vgpu)["processes"], "the program's end is seen")
+        self.assertEqual(self.totals(vgpu), wanted)
+
+
+class Layer(WithVulkan):
+    """How the layer comes into a program."""
+
+    def test_weir_run_activates_it(self):
+        self.node.create("a")
+        done = self.weir("run", "--vgpu", "a", "--", "vkcube", "--c", "40")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.frames_of("a", 40)
+
+    def test_each_present_is_a_frame(self):
+        self.node.create("a")
+        self.finish(["vkcube", "--c", "40"], "a")
+        self.frames_of("a", 40)
+
+    def test_it_is_switched_off_by_its_variable(self):
+        self.node.create("a")
+        self.finish(["vkcube", "--c", "5"], "a", {"WEIR_DISABLE_VULKAN_LAYER": "1"})
+        self.frames_of("a", 0)
+
+    def test_without_its_variable_the_loader_does_not_load_it(self):
+        environment = {**os.environ, **self.display.environment, **lavapipe(), "VK_LOADER_DEBUG": "all",
+                       "XDG_DATA_DIRS": f"{e2e.DATA_DIRS}:{e2e.LAYER}"}
+        run = lambda more: subprocess.run(["vkcube", "--c", "2"], env={**environment, **more}, capture_output=True,
+                                          text=True, timeout=e2e.PATIENCE)
+        self.assertIn("Insert instance layer \"VK_LAYER_WEIR_gate\"", run({"WEIR_VULKAN_LAYER": "1"}).stderr)
+        self.assertNotIn("Insert instance layer \"VK_LAYER_WEIR_gate\"", run({}).stderr)
+
+    def test_two_manifests_count_once(self):
+        self.node.create("a")
+        with tempfile.TemporaryDirectory() as folder:
+            layers = os.path.join(folder, "vulkan/implicit_layer.d")
+            os.makedirs(layers)
+            [manifest] = glob.glob(os.path.join(e2e.LAYER, "vulkan/implicit_layer.d/*.json"))
+            with open(manifest) as file:
+                text = json.load(file)
+            text["layer"]["library_path"] = os.path.join(e2e.BUILD, "lib/weir/libweir-vulkan.so")
+            for name in ("VK_LAYER_WEIR_gate", "VK_LAYER_WEIR_gate_again"):  # the loader may drop a second layer of a name
+                text["layer"]["name"] = name
+                with open(os.path.join(layers, name + ".json"), "w") as file:
+                    json.dump(text, file)
+            self.finish(["vkcube", "--c", "40"], "a", {"XDG_DATA_DIRS": f"{folder}:{e2e.DATA_DIRS}:{e2e.LAYER}"})
+        self.frames_of("a", 40)
+
+    def test_the_users_layers_stay(self):
+        if not glob.glob("/usr/share/vulkan/implicit_layer.d/MangoHud*.json"):
+            self.skipTest("mangohud is not installed; scripts/install-deps --test brings it")
+        self.node.create("a")
+        program = self.start(["vkcube"], "a", {"MANGOHUD": "1", **VALIDATION})
+        self.wait_frames("a")
+        with open(f"/proc/{program.pid}/maps") as maps:
+            loaded = maps.read()
+        for library in ("libMangoHud.so", "libVkLayer_khronos_validation.so", "libweir-vulkan.so"):
+            self.assertIn(library, loaded)
+
+    def test_the_validation_layer_reports_nothing_new(self):
+        """With timestamps, too, which are calls of the layer's own; lavapipe's are not used otherwise."""
+        self.node.create("a")
+        for command in (["vkcube", "--c", "60"], [COMPUTE, "--submits", "200", "--timeline"]):
+            reports = lambda out: set(re.findall(r"VUID[\w-]+|Validation Error|UNASSIGNED[\w-]+", out))
+            alone = reports(self.finish(command, "a", {**VALIDATION, "WEIR_DISABLE_VULKAN_LAYER": "1"}))
+            for meter in ("auto", "timer-query"):
+                out = self.finish(command, "a", {**VALIDATION, "WEIR_METER": meter})
+                self.assertLessEqual(reports(out), alone, out)
+
+    def test_the_validation_layer_is_there_and_reports(self):
+        """The test above can fail: a program that leaks is reported."""
+        self.node.create("a")
+        out = self.finish([COMPUTE, "--submits", "1", "--leak"], "a", VALIDATION)
+        self.assertIn("VUID", out)
+
+    def test_a_program_that_is_killed_leaves_nothing_behind(self):
+        self.node.create("a")
+        descriptors = lambda: len(os.listdir(f"/proc/{self.node.process.pid}/fd"))
+        gone = lambda: not self.node.vgpu("a")["processes"]
+        counts = []
+        for _ in range(6):
+            for command in (["vkcube"], [COMPUTE]):
+                program = self.start(command, "a")
+                self.wait_frames("a", 5)
+                self.tenants.stop(program)
+                e2e.wait_for(gone, "the process leaves")
+            counts.append(descriptors())
+        self.assertEqual(counts[-1], counts[0], counts)
+        self.assertEqual(self.totals("a", "records_bad"), 0)
+
+    def test_without_a_daemon_a_program_runs_unthrottled(self):
+        self.node.create("a")
+        environment = self.node.environment("a")
+        self.node.kill()
+        done = subprocess.run(["vkcube", "--c", "40"], env={**os.environ, **self.display.environment, **lavapipe(),
+                                                            **environment}, timeout=e2e.PATIENCE, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Frames(WithVulkan):
+    """Programs that present."""
+
+    def test_it_is_shown_as_held(self):
+        self.node.create("a")
+        self.start(["vkcube"], "a")
+        self.wait_frames("a")
+        [process] = self.node.vgpu("a")["processes"]
+        self.assertEqual((process["program"], process["api"], process["meter"], process["presents"]),
+                         ("vkcube", "vulkan", "worker-cpu-time", True))
+        self.assertIn("llvmpipe", process["renderer"])
+        doctor = json.loads(self.weir("doctor", "--json", "--seconds", "3", "--", "vkcube").stdout)
+        found = {finding["id"]: finding for finding in doctor["findings"]}
+        self.assertIn("through weir's Vulkan layer", found["hooked"]["what"])
+        self.assertIn("worker-cpu-time", found["meter"]["what"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "frames.csv")
+            done = self.weir("record", "--seconds", "2", "--out", path, "--", "vkcube")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path) as csv:
+                self.assertIn("Vulkan", csv.read())
+
+    def test_it_is_charged_what_its_workers_used(self):
+        self.node.create("a")
+        program = self.start(["vkcube", "--width", "800", "--height", "600"], "a")
+        self.wait_frames("a")
+
+        def read():
+            return self.totals("a", "gpu_ns") / 1e9, e2e.worker_seconds(program.pid) / PROCESSORS
+
+        charged, used = read()
+        time.sleep(4)
+        more_charged, more_used = read()
+        print(f"charged {more_charged - charged:.3f} s, used {more_used - used:.3f} s")
+        self.assertAlmostEqual((more_charged - charged) / (more_used - used), 1, delta=0.1)
+
+    def test_it_keeps_the_promised_rate(self):
+        promised = 30
+        self.node.create("a", fps=promised)
+        self.node.policy("sla-aware")
+        self.start(["vkcube"], "a")
+        self.wait_frames("a")
+        time.sleep(1)
+        first, start = self.totals("a"), time.monotonic()
+
+        def rate():
+            return (self.totals("a") - first) / (time.monotonic() - start)
+
+        def check(fps):
+            print(f"promised {promised}: {fps:.2f} frames/s")
+            self.assertAlmostEqual(fps / promised, 1, delta=0.05)
+
+        emulated.settle(rate, 4, check)
+
+    def test_it_keeps_to_its_cap(self):
+        cap = 0.1
+        self.node.create("a", cap=cap)
+        program = self.start(["vkcube", "--width", "800", "--height", "600"], "a")
+        self.wait_frames("a")
+        time.sleep(1)
+        before, start = e2e.worker_seconds(program.pid), time.monotonic()
+        time.sleep(5)
+        use = (e2e.worker_seconds(program.pid) - before) / (time.monotonic() - start) / PROCESSORS
+        print(f"cap {cap}: {use:.4f}")
+        self.assertLess(use, cap * 1.2)
+        self.assertGreater(self.totals("a", "wait_ns"), 0)
+
+    def test_a_paused_program_stops(self):
+        self.node.create("a")
+        self.start(["vkcube"], "a")
+        self.wait_frames("a")
+        self.assertEqual(self.node.call("POST", "/v1/vgpus/a/pause")[0], 200)
+        time.sleep(0.5)
+        before = self.totals("a")
+        time.sleep(1)
+        self.assertLessEqual(self.totals("a") - before, 1)
+        self.assertEqual(self.node.call("POST", "/v1/vgpus/a/resume")[0], 200)
+        self.wait_frames("a")
+
+
+class Computing(WithVulkan):
+    """A program that never presents."""
+
+    def test_its_submits_are_tasks(self):
+        self.node.create("a")
+        self.start([COMPUTE], "a")
+        self.wait_frames("a")
+        [process] = self.node.vgpu("a")["processes"]
+        self.assertEqual((process["api"], process["meter"], process["presents"]), ("vulkan", "worker-cpu-time", False))
+        shown = self.weir("vgpu", "show", "a").stdout
+        self.assertIn("vulkan, off screen", shown)
+        self.assertIn("tasks/s", shown)
+
+    def test_it_keeps_to_its_cap(self):
+        cap = 0.2
+        self.node.create("a", cap=cap)
+        program = self.start([COMPUTE], "a")
+        self.wait_frames("a")
+        time.sleep(1)
+        before, start = e2e.worker_seconds(program.pid), time.monotonic()
+        time.sleep(5)
+        use = (e2e.worker_seconds(program.pid) - before) / (time.monotonic() - start) / PROCESSORS
+        print(f"cap {cap}: {use:.4f}")
+        self.assertGreater(use, 0)
+        self.assertLess(use, cap * 1.2)
+
+    def test_three_share_by_weight(self):
+        weights = {"half": 50, "third": 30, "fifth": 20}
+        for name, weight in weights.items():
+            self.node.create(name, weight=weight)
+        self.node.policy("proportional-share")
+        for name in weights:
+            self.start([COMPUTE], name)
+        for name in weights:
+            self.wait_frames(name)
+        time.sleep(1)
+        before = self.node.gpu_ns()
+
+        def shares():
+            used = {name: ns - before[name] for name, ns in self.node.gpu_ns().items()}
+            return {name: ns / sum(used.values()) for name, ns in used.items()}
+
+        def check(got):
+            print({name: round(share, 3) for name, share in got.items()})
+            for name, weight in weights.items():
+                self.assertAlmostEqual(got[name], weight / 100, delta=0.05)
+
+        emulated.settle(shares, 5, check)
+
+    def test_a_wait_before_the_signal_ends(self):
+        """Each submit waits for a value that is signalled after it: the layer must not wait for the submit's end."""
+        self.node.create("a", cap=0.5)
+        self.assertIn("ok", self.finish([COMPUTE, "--submits", "100", "--timeline"], "a"))
+
+    def test_instances_follow_each_other(self):
+        self.node.create("a")
+        self.assertIn("ok", self.finish([COMPUTE, "--submits", "20", "--instances", "5"], "a"))
+
+
+def main():
+    for program in ("Xvfb", "vkcube"):
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is missing; scripts/install-deps --test brings it")
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
