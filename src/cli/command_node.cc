@@ -14,6 +14,7 @@
 #include "cli/common/version.h"
 #include "cli/common/views.h"
 #include "cli/options.h"
+#include "core/schedule/policy_table.h"
 #include "device/opencl_devices.h"
 #include "tools/doctor/debug_report.h"
 
@@ -202,7 +203,7 @@ void AddPolicy(Command app, Session& session) {
                  "  weir policy reserve --param period_ms=1\n"
                  "  weir policy sla-aware --param fps=60 --param sync=finish\n",
                  session);
-  command.Add("name", "NAME", flags->name, "The policy to change to");
+  command.Add("name", "NAME", flags->name, "The policy to change to").OneOf(NamesIn(core::PolicyTable()));
   command.Add("--device", "NAME", flags->device, "The device (default: the only one)");
   command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
                         "A parameter of the policy; may be repeated");
