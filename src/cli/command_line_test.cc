@@ -352,6 +352,11 @@ TEST(WeirKeys, MakesANodesKeysAndATokenInOneCommand) {
   EXPECT_EQ(second.err, "") << "the node has its keys";
   EXPECT_TRUE(second.out.starts_with("# A token of Weir.")) << second.out;
   EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("desk"), std::string::npos);
+  EXPECT_NE(Weir({"keys", "list", "--state-dir", folder / "state"}).out.find("recorded in " + dir), std::string::npos);
+  const WeirOutcome again = Weir({"keys", "token", "game", "--dir", dir, "--out", out});
+  EXPECT_EQ(again.code, 4) << "a token is not overwritten";
+  EXPECT_NE(again.err.find("game.token exists; --force replaces it"), std::string::npos) << again.err;
+  EXPECT_EQ(Weir({"keys", "token", "game", "--dir", dir, "--out", out, "--force"}).code, 0);
   const WeirOutcome revoked = Weir({"keys", "revoke", "game", "--dir", dir});
   EXPECT_EQ(revoked.code, 0) << revoked.err;
   EXPECT_NE(revoked.out.find("of vGPU 'game'"), std::string::npos) << revoked.out;

@@ -53,9 +53,9 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
     std::string keys = flags.keys_dir;
     if (keys.empty()) keys = (options.state_dir.empty() ? platform::DefaultStateDir() : options.state_dir) + "/keys";
     if (!net::HasNodeKeys(keys))
-      return Fail(Errc::kNotFound, "--listen: this node has no keys in " + keys +
-                                       "; 'weir keys init' makes them, and " +
-                                       "'weir keys token VGPU' also makes a tenant's token");
+      return Fail(Errc::kNotFound, "--listen: this node has no keys in " + keys + "; 'weir keys init --dir " + keys +
+                                       "' makes them, and 'weir keys token VGPU --dir " + keys +
+                                       "' also makes a tenant's token");
     options.portals.push_back({.program = program, .listen = flags.listen, .keys_dir = keys, .quiet = flags.quiet});
   }
   if (!flags.listen_plain.empty())
