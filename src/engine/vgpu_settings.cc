@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 namespace weir::engine {
-namespace {
 
 Status CheckRange(const SettingInfo& info, double value) {
   if (std::isfinite(value) && value >= info.min && value <= info.max) return Ok();
-  return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is outside {} … {}{}", info.name, value, info.min, info.max,
-                                                  info.zero == nullptr ? "" : fmt::format(" (0: {})", info.zero)));
+  std::string more = info.zero == nullptr ? "" : fmt::format(" (0: {})", info.zero);
+  if (info.percent && value > 1 && value <= 100) more = fmt::format("; write {:g} or {:g}%", value / 100, value);
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("{} = {} is outside {} … {}{}", info.name, value, info.min, info.max, more));
 }
-
-}  // namespace
 
 Status SetChoice(core::PartitionMode& value, std::string_view name) {
   const auto named = core::PartitionModeNamed(name);
