@@ -39,6 +39,18 @@ Status CheckSettings(const VgpuSettings& settings) {
   return Ok();
 }
 
+std::string MemoryRoundingText(const VgpuSettings& settings) {
+  const auto slots = [](Bytes bytes) { return (bytes.count + kSlotBytes.count - 1) / kSlotBytes.count; };
+  const std::uint64_t slot_mib = kSlotBytes.count >> 20;
+  std::string text;
+  for (const auto& [name, bytes] :
+       {std::pair("minimum", settings.memory_min), std::pair("maximum", settings.memory_max)})
+    if (bytes.count % kSlotBytes.count != 0)
+      text += fmt::format("{}a {} of {:g} MiB counts as {} MiB", text.empty() ? "" : ", ", name,
+                          static_cast<double>(bytes.count) / (1 << 20), slots(bytes) * slot_mib);
+  return text.empty() ? text : fmt::format("memory is given in slots of {} MiB: {}", slot_mib, text);
+}
+
 std::string SettingsText(const VgpuSettings& settings) {
   std::string out;
   VgpuSettings::Fields([&](const SettingInfo& info, auto member) {

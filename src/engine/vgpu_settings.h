@@ -144,6 +144,10 @@ Status CheckRange(const SettingInfo& info, double value);
 /// Whether the settings are in their ranges and don't contradict each other.
 Status CheckSettings(const VgpuSettings& settings);
 
+/// What becomes of memory settings that are not whole slots: each is rounded up, whether memory is elastic or not.
+/// Empty if they are whole.
+std::string MemoryRoundingText(const VgpuSettings& settings);
+
 /// The settings that differ from the defaults, as "weight 50, fps 60"; "defaults" if none does.
 std::string SettingsText(const VgpuSettings& settings);
 

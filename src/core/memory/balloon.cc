@@ -97,13 +97,11 @@ std::uint64_t Balloon::guaranteed() const {
   return sum;
 }
 
-/// Returns the minimum as `first` and the maximum as `count`, in slots. A minimum is rounded up to whole slots and a
-/// maximum down, but never below the minimum.
+/// Returns the minimum as `first` and the maximum as `count`, in slots. Both are rounded up to whole slots, as a fixed
+/// limit is.
 Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max) const {
   const std::uint32_t least = arena_.SlotsFor(min);
-  const std::uint64_t whole = max.count / arena_.slot_bytes().count;
-  std::uint32_t most =
-      max.count == 0 ? arena_.slots() : static_cast<std::uint32_t>(std::min<std::uint64_t>(whole, arena_.slots()));
+  std::uint32_t most = max.count == 0 ? arena_.slots() : std::min(arena_.SlotsFor(max), arena_.slots());
   if (max.count != 0 && max < min)
     return Fail(
         Errc::kInvalidArgument,
