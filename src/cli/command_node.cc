@@ -145,6 +145,8 @@ Result<int> SetPolicy(const Session& session, const std::string& name, const std
 /// Asks the daemon to end, and waits until its socket no longer answers.
 Result<int> Stop(const Session& session) {
   const ControlClient client = session.client();
+  WEIR_TRY(const json before, client.Get("/v1/status"));
+  const std::int64_t programs = WholeField(before, "processes");
   WEIR_TRY(const json reply, client.Post("/v1/shutdown"));
   constexpr int kTries = 200;
   for (int i = 0; i < kTries; ++i) {
@@ -153,7 +155,9 @@ Result<int> Stop(const Session& session) {
       if (session.json)
         PrintJson(reply);
       else
-        fmt::print("stopped\n");
+        fmt::print("stopped{}\n", programs == 0 ? ""
+                                                : fmt::format("; {} process{} of vGPUs now run{} unthrottled", programs,
+                                                              programs == 1 ? "" : "es", programs == 1 ? "s" : ""));
       return 0;
     }
     poll(nullptr, 0, 25);
