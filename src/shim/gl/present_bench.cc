@@ -7,14 +7,12 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/harness/gate_host.h"
-#include "tests/harness/temp_folder.h"
+#include "tests/harness/bench_variants.h"
 #include "tests/harness/wait_until.h"
 
 extern "C" {
@@ -35,7 +33,6 @@ namespace weir {
 namespace {
 
 using testing::GateHost;
-using testing::TempFolder;
 
 /// What is measured: presents, flushes or readbacks of a program that presents, or flushes of one that never does.
 enum class Calls { kPresents, kFlushes, kReadbacks, kBatches };
@@ -174,50 +171,23 @@ void BM_Batch(benchmark::State& state, const Variant&, GateHost* host) {
 }
 
 int Run(const Variant& variant, int argc, char** argv) {
-  const TempFolder folder;
-  std::unique_ptr<GateHost> host;
   std::vector<std::unique_ptr<IdleWorker>> workers;
   for (int i = 0; i < variant.workers; ++i)
     workers.push_back(std::make_unique<IdleWorker>("llvmpipe-" + std::to_string(i)));
-  ::unsetenv("WEIR_ATTACH");
+  const testing::BenchGate gate(variant.attach);
   ::unsetenv("WEIR_METER");
-  if (variant.attach != nullptr) {
-    if (*variant.attach == '\0') {
-      host = std::make_unique<GateHost>(folder / "v");
-      host->SetAllowance(std::int64_t{1} << 60);
-      host->SetMode(proto::GateMode::kGated);
-    }
-    ::setenv("WEIR_ATTACH", host ? (folder / "v").c_str() : variant.attach, 1);
-  }
   if (variant.meter != nullptr) ::setenv("WEIR_METER", variant.meter, 1);
-
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   const auto measure = variant.calls == Calls::kFlushes     ? &BM_Flush
                        : variant.calls == Calls::kReadbacks ? &BM_Readback
                        : variant.calls == Calls::kBatches   ? &BM_Batch
                                                             : &BM_Present;
-  benchmark::RegisterBenchmark(variant.name, [&](benchmark::State& state) { measure(state, variant, host.get()); });
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return testing::RunBenchmark(variant.name, argc, argv,
+                               [&](benchmark::State& state) { measure(state, variant, gate.host()); });
 }
 
 }  // namespace
 }  // namespace weir
 
 int main(int argc, char** argv) {
-  static constexpr char kOption[] = "--variant=";
-  for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], kOption, sizeof kOption - 1) != 0) continue;
-    for (const weir::Variant& variant : weir::kVariants) {
-      if (std::strcmp(argv[i] + sizeof kOption - 1, variant.name) != 0) continue;
-      std::copy(argv + i + 1, argv + argc + 1, argv + i);
-      return weir::Run(variant, argc - 1, argv);
-    }
-  }
-  std::fprintf(stderr, "usage: weir_present_bench --variant=NAME [--benchmark_...]; NAME is one of:");
-  for (const weir::Variant& variant : weir::kVariants) std::fprintf(stderr, " %s", variant.name);
-  std::fprintf(stderr, "\n");
-  return 2;
+  return weir::testing::ChooseVariant(weir::kVariants, argc, argv, &weir::Run);
 }

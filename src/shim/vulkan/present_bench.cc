@@ -5,12 +5,9 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 
+#include "tests/harness/bench_variants.h"
 #include "tests/harness/fake_vulkan.h"
-#include "tests/harness/gate_host.h"
-#include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
 
 namespace weir {
@@ -101,41 +98,15 @@ void Measure(benchmark::State& state, const Variant& variant, GateHost* host) {
 }
 
 int Run(const Variant& variant, int argc, char** argv) {
-  const testing::TempFolder folder;
-  std::unique_ptr<GateHost> host;
-  ::unsetenv("WEIR_ATTACH");
-  if (variant.attach != nullptr) {
-    if (*variant.attach == '\0') {
-      host = std::make_unique<GateHost>(folder / "v");
-      host->SetAllowance(std::int64_t{1} << 60);
-      host->SetMode(proto::GateMode::kGated);
-    }
-    ::setenv("WEIR_ATTACH", host ? (folder / "v").c_str() : variant.attach, 1);
-  }
+  const testing::BenchGate gate(variant.attach);
   ::setenv("WEIR_METER", "wall-clock", 1);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RegisterBenchmark(variant.name, [&](benchmark::State& state) { Measure(state, variant, host.get()); });
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return testing::RunBenchmark(variant.name, argc, argv,
+                               [&](benchmark::State& state) { Measure(state, variant, gate.host()); });
 }
 
 }  // namespace
 }  // namespace weir
 
 int main(int argc, char** argv) {
-  static constexpr char kOption[] = "--variant=";
-  for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], kOption, sizeof kOption - 1) != 0) continue;
-    for (const weir::Variant& variant : weir::kVariants) {
-      if (std::strcmp(argv[i] + sizeof kOption - 1, variant.name) != 0) continue;
-      std::copy(argv + i + 1, argv + argc + 1, argv + i);
-      return weir::Run(variant, argc - 1, argv);
-    }
-  }
-  std::fprintf(stderr, "usage: weir_vulkan_bench --variant=NAME [--benchmark_...]; NAME is one of:");
-  for (const weir::Variant& variant : weir::kVariants) std::fprintf(stderr, " %s", variant.name);
-  std::fprintf(stderr, "\n");
-  return 2;
+  return weir::testing::ChooseVariant(weir::kVariants, argc, argv, &weir::Run);
 }
