@@ -44,6 +44,15 @@ class WithVulkan(e2e.WithNode):
     def totals(self, vgpu, what="frames"):
         return self.node.vgpu(vgpu)["totals"][what]
 
+    def measure_use(self, program):
+        """The part of the processors that the workers of a running program of vGPU `a` use, from a second after its first
+        frames on."""
+        self.wait_frames("a")
+        time.sleep(1)
+        before, start = e2e.worker_seconds(program.pid), time.monotonic()
+        time.sleep(5)
+        return (e2e.worker_seconds(program.pid) - before) / (time.monotonic() - start) / PROCESSORS
+
     def frames_of(self, vgpu, wanted):
         """The number of frames of a program that has ended: its last records are read within a moment. If a busy host delays
         its first present, its first submits are batches and count, too."""
@@ -186,11 +195,7 @@ class Frames(WithVulkan):
         cap = 0.1
         self.node.create("a", cap=cap)
         program = self.start(["vkcube", "--width", "800", "--height", "600"], "a")
-        self.wait_frames("a")
-        time.sleep(1)
-        before, start = e2e.worker_seconds(program.pid), time.monotonic()
-        time.sleep(5)
-        use = (e2e.worker_seconds(program.pid) - before) / (time.monotonic() - start) / PROCESSORS
+        use = self.measure_use(program)
         print(f"cap {cap}: {use:.4f}")
         self.assertLess(use, cap * 1.2)
         self.assertGreater(self.totals("a", "wait_ns"), 0)
@@ -252,11 +257,7 @@ class Computing(WithVulkan):
         cap = 0.2
         self.node.create("a", cap=cap)
         program = self.start([COMPUTE], "a")
-        self.wait_frames("a")
-        time.sleep(1)
-        before, start = e2e.worker_seconds(program.pid), time.monotonic()
-        time.sleep(5)
-        use = (e2e.worker_seconds(program.pid) - before) / (time.monotonic() - start) / PROCESSORS
+        use = self.measure_use(program)
         print(f"cap {cap}: {use:.4f}")
         self.assertGreater(use, 0)
         self.assertLess(use, cap * 1.2)
