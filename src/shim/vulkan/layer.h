@@ -40,7 +40,7 @@ class QueueTimer;
   X(CmdResetQueryPool) X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults)
 // clang-format on
 
-/// The next layer's functions, or the driver's. Null: there is none.
+/// The functions of the next layer, or of the driver. A null pointer: it has no such function.
 struct DeviceFunctions {
 #define WEIR_DECLARE(name) PFN_vk##name name = nullptr;
   WEIR_VULKAN_HOOKED(WEIR_DECLARE)
