@@ -107,6 +107,4 @@ int Run(const Variant& variant, int argc, char** argv) {
 }  // namespace
 }  // namespace weir
 
-int main(int argc, char** argv) {
-  return weir::testing::ChooseVariant(weir::kVariants, argc, argv, &weir::Run);
-}
+int main(int argc, char** argv) { return weir::testing::ChooseVariant(weir::kVariants, argc, argv, &weir::Run); }
