@@ -80,11 +80,6 @@ Status PrintLast(const Session& session, const EventsFlags& flags, EventReader& 
   return Ok();
 }
 
-/// True for errors of a daemon that may come back.
-bool Passes(const Error& error) {
-  return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kIo;
-}
-
 Result<int> Follow(const Session& session, const EventsFlags& flags, EventReader& reader) {
   StopSignals signals;
   bool away = false;
@@ -94,7 +89,7 @@ Result<int> Follow(const Session& session, const EventsFlags& flags, EventReader
       return signals.StoppedByUser() ? 0 : signals.ExitCode();  // Ctrl-C is the normal end
     const auto page = reader.Next();
     if (!page) {
-      if (!Passes(page.error())) return page.error();
+      if (!MayReturn(page.error())) return page.error();
       if (!away) Say("the daemon doesn't answer; waiting for it to return");
       away = true;
       continue;

@@ -10,6 +10,7 @@
 
 #include "cli/common/terminal.h"
 #include "cli/common/text_units.h"
+#include "cli/common/views.h"
 #include "cli/key_view.h"
 #include "cli/options.h"
 #include "net/keys.h"
@@ -21,11 +22,24 @@ namespace {
 using nlohmann::json;
 
 struct KeyFlags {
-  std::string dir, name, vgpu, out, what;
+  std::string dir, state_dir, name, vgpu, out, what;
+  bool force = false;
   Duration valid_for = 30 * net::kDay;
-
-  [[nodiscard]] std::string Folder() const { return dir.empty() ? platform::DefaultStateDir() + "/keys" : dir; }
 };
+
+/// The key folder of the running daemon; if none runs, that of a daemon with the default options. A private daemon
+/// takes no tenants from other machines, and its state folder is temporary.
+Result<std::string> KeyFolder(const Session& session, const KeyFlags& flags) {
+  if (!flags.dir.empty()) return flags.dir;
+  if (!flags.state_dir.empty()) return flags.state_dir + "/keys";
+  const auto status = session.client().Get("/v1/status");
+  if (status && status->value("private", json()) != true) {
+    if (const std::string dir = TextField(*status, "keys_dir"); !dir.empty()) return dir;
+  } else if (!status && (status.error().code != Errc::kUnavailable || session.places().socket_named)) {
+    return Fail(status.error().code, status.error().message + "; --dir names a key folder without a daemon");
+  }
+  return platform::DefaultStateDir() + "/keys";
+}
 
 Result<std::string> MakeNamedKeys(const KeyFlags& flags) {
   std::string name = flags.name;
@@ -34,22 +48,27 @@ Result<std::string> MakeNamedKeys(const KeyFlags& flags) {
     if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
     name = NodeNameFrom(host.data());
   }
-  WEIR_TRY_STATUS(net::MakeNodeKeys(flags.Folder(), name));
+  WEIR_TRY_STATUS(net::MakeNodeKeys(flags.dir, name));
   return name;
 }
 
 Result<int> InitKeys(const Session& session, const KeyFlags& flags) {
   WEIR_TRY(const std::string name, MakeNamedKeys(flags));
-  if (session.json) return PrintJson({{"node", name}, {"dir", flags.Folder()}}), 0;
-  fmt::print("made the keys of node '{}' in {}\n", name, flags.Folder());
+  if (session.json) return PrintJson({{"node", name}, {"dir", flags.dir}}), 0;
+  fmt::print("made the keys of node '{}' in {}\n", name, flags.dir);
   return 0;
 }
 
-/// Checked before a token is recorded: the output is replaced atomically, which must not happen to a device or a pipe.
-Status CheckOut(const std::string& out) {
+/// Checked before a token is recorded: the output is replaced atomically, which must not happen to a device, a pipe or
+/// another token.
+Status CheckOut(const std::string& out, bool force) {
   std::error_code error;
   const auto status = std::filesystem::status(out, error);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return Ok();
+  if (!std::filesystem::exists(status)) return Ok();
+  if (std::filesystem::is_regular_file(status)) {
+    if (force) return Ok();
+    return Fail(Errc::kAlreadyExists, fmt::format("--out: {} exists; --force replaces it", out));
+  }
   return Fail(Errc::kInvalidArgument, fmt::format("--out: {} is not a file; without --out the token is printed", out));
 }
 
@@ -58,19 +77,19 @@ Status WriteToken(const KeyFlags& flags, const net::Token& token) {
   Status written = platform::WriteFileAtomically(flags.out, token.text);
   if (written) return written;
   Error error = std::move(written).error();
-  const auto revoked = net::Revoke(flags.Folder(), token.record.serial);
+  const auto revoked = net::Revoke(flags.dir, token.record.serial);
   error.message += revoked ? "; the token is revoked" : "; the token is recorded, and 'weir keys revoke' revokes it";
   return error;
 }
 
 Result<int> GiveToken(const Session& session, const KeyFlags& flags) {
   WEIR_TRY_STATUS(net::CheckKeyName(flags.vgpu));
-  if (!flags.out.empty()) WEIR_TRY_STATUS(CheckOut(flags.out));
-  if (!net::HasNodeKeys(flags.Folder())) {
+  if (!flags.out.empty()) WEIR_TRY_STATUS(CheckOut(flags.out, flags.force));
+  if (!net::HasNodeKeys(flags.dir)) {
     WEIR_TRY(const std::string name, MakeNamedKeys(flags));
-    Say(fmt::format("made the keys of node '{}' in {}", name, flags.Folder()));
+    Say(fmt::format("made the keys of node '{}' in {}", name, flags.dir));
   }
-  WEIR_TRY(const net::Token token, net::MakeToken(flags.Folder(), flags.vgpu, flags.valid_for));
+  WEIR_TRY(const net::Token token, net::MakeToken(flags.dir, flags.vgpu, flags.valid_for));
   if (!flags.out.empty()) WEIR_TRY_STATUS(WriteToken(flags, token));
   if (session.json) {
     json reply = TokensToJson({token.record}, std::time(nullptr))[0];
@@ -80,21 +99,21 @@ Result<int> GiveToken(const Session& session, const KeyFlags& flags) {
   if (flags.out.empty())
     fmt::print("{}", token.text);
   else
-    fmt::print("{}: gives access to vGPU '{}' until {}\n", flags.out, token.record.vgpu,
-               net::TimeText(token.record.expires));
+    fmt::print("{}: gives access to vGPU '{}' until {}; recorded in {}\n", flags.out, token.record.vgpu,
+               net::TimeText(token.record.expires), flags.dir);
   return 0;
 }
 
 Result<int> ListKeys(const Session& session, const KeyFlags& flags) {
-  WEIR_TRY(const std::vector<net::TokenRecord> tokens, net::ListTokens(flags.Folder()));
+  WEIR_TRY(const std::vector<net::TokenRecord> tokens, net::ListTokens(flags.dir));
   const std::int64_t now = std::time(nullptr);
-  if (session.json) return PrintJson({{"tokens", TokensToJson(tokens, now)}}), 0;
-  fmt::print("{}", TokensText(tokens, now, StdoutTakesColor()));
+  if (session.json) return PrintJson({{"dir", flags.dir}, {"tokens", TokensToJson(tokens, now)}}), 0;
+  fmt::print("{}", TokensText(tokens, flags.dir, now, StdoutTakesColor()));
   return 0;
 }
 
 Result<int> RevokeKeys(const Session& session, const KeyFlags& flags) {
-  WEIR_TRY(std::vector<net::TokenRecord> revoked, net::Revoke(flags.Folder(), flags.what));
+  WEIR_TRY(std::vector<net::TokenRecord> revoked, net::Revoke(flags.dir, flags.what));
   for (net::TokenRecord& token : revoked) token.revoked = true;
   if (session.json) return PrintJson({{"revoked", TokensToJson(revoked, std::time(nullptr))}}), 0;
   if (revoked.empty()) fmt::print("{} was revoked before\n", flags.what);
@@ -114,9 +133,15 @@ void AddKeys(Command app, Session& session) {
   const auto add = [&](const char* name, const char* summary, const char* examples,
                        Result<int> (*act)(const Session&, const KeyFlags&)) {
     const Command command = AddCommand(keys, name, summary, examples, session);
-    command.Add("--dir", "DIR", flags->dir, "The key folder (default: keys in the daemon's state folder)");
-    command.WhenGiven(
-        [flags, act, &session] { session.action = [flags, act, &session] { return act(session, *flags); }; });
+    command.Add("--dir", "DIR", flags->dir,
+                "The key folder (default: that of the running daemon, else keys in the state folder)");
+    command.Add("--state-dir", "DIR", flags->state_dir, "The state folder of a daemon, which has the key folder in it");
+    command.WhenGiven([flags, act, &session] {
+      session.action = [flags, act, &session]() -> Result<int> {
+        WEIR_TRY(flags->dir, KeyFolder(session, *flags));
+        return act(session, *flags);
+      };
+    });
     return command;
   };
   const Command init = add("init", "Make the node's keys, unless they exist",
@@ -131,6 +156,7 @@ void AddKeys(Command app, Session& session) {
   token.AddParsed("--for", "TIME", flags->valid_for, ParseDuration,
                   "How long it is good, as 30d or 12h (default: 30d)");
   token.Add("--out", "FILE", flags->out, "File to write, readable by its owner only (default: print it)");
+  token.AddFlag("--force", flags->force, "Replace FILE if it exists");
   add("list", "List the tokens that were made", "  weir keys list\n  weir keys list --json\n", ListKeys);
   const Command revoke = add("revoke", "Take tokens back; connections that are open stay",
                              "  weir keys revoke game               # all of its tokens\n"

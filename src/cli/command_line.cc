@@ -15,6 +15,7 @@
 #include "cli/common/table.h"
 #include "cli/common/version.h"
 #include "cli/options.h"
+#include "cli/usage_errors.h"
 
 namespace weir::cli {
 namespace {
@@ -34,7 +35,7 @@ std::size_t FirstPositional(const CLI::App& app, const std::vector<std::string>&
   return std::min(i, arguments.size());
 }
 
-/// A command whose arguments include a program.
+/// A command whose arguments include a program, or the words of another command.
 struct ProgramCommand {
   const CLI::App* command;
   bool needs_dashes;  // its arguments may name something else instead
@@ -60,28 +61,9 @@ std::vector<std::string> TakeProgram(const CLI::App& app, const std::vector<Prog
   return program;
 }
 
-std::string CommandName(const CLI::App& app) {
-  std::string name = "weir";
-  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
-    at = at->get_subcommands().front();
-    name += " " + at->get_name();
-  }
-  return name;
-}
-
-/// CLI11 lists all arguments that it could not place. An option among them is the likely mistake.
-std::string UnexpectedText(const std::vector<std::string>& rest) {
-  for (const std::string& argument : rest)
-    if (argument.starts_with('-')) return fmt::format("unknown option '{}'", argument);
-  return rest.empty() ? "an argument too many" : fmt::format("unexpected argument '{}'", rest.front());
-}
-
 int ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  // A wrong command leaves CLI11 without a command before it reports the arguments that it could not place.
-  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
-  const bool misplaced = error.get_name() == "ExtrasError" || (error.get_name() == "RequiredError" && !rest.empty());
-  Say(misplaced ? UnexpectedText(rest) : error.what());
+  Say(UsageErrorText(app, error));
   fmt::print(stderr, "Try '{} --help'.\n", CommandName(app));
   return kUsageError;
 }
@@ -114,7 +96,8 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
       "  weir run --weight 50 -- glxgears     # a program with its own part of the GPU\n"
       "  weir top                             # the use of each vGPU, live\n"
       "  weir record --out f.csv -- glxgears  # each of its frames, and their figures\n"
-      "  weir doctor -- glxgears              # whether and how it is measured; if not, why\n\n" +
+      "  weir doctor -- glxgears              # whether and how it is measured; if not, why\n"
+      "  weir help vgpu create                # the help of a command\n\n" +
       ExitCodeTable());
   weir.AddFlag("--json", session.json, "Print JSON");
   weir.Add("--socket", "PATH", session.place_flags.socket, "The daemon's control socket");
@@ -144,6 +127,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddDemo(weir, session);
   AddSim(weir, session);
   AddVersion(weir, session);
+  with_program.push_back({&AddHelp(weir, session).app(), /*needs_dashes=*/false});
   return with_program;
 }
 

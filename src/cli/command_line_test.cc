@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/schedule/policy_table.h"
 #include "tests/harness/temp_folder.h"
 
 namespace weir::cli {
@@ -38,9 +39,68 @@ constexpr const char* kNobody = "/nowhere/at/all.sock";
 TEST(CommandLine, AnswersAWrongFlagWithOneLineAndAHint) {
   const WeirOutcome outcome = Weir({"vgpu", "create", "a", "--wieght", "5"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--wieght"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("unknown option '--wieght'; did you mean '--weight'?\n"), std::string::npos)
+      << outcome.err;
   EXPECT_NE(outcome.err.find("Try 'weir vgpu create --help'."), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.out, "");
+}
+
+TEST(CommandLine, NamesWhatIsWrongInOneStyle) {
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* says;
+  };
+  for (const auto& [arguments, says] :
+       {Case{{"vpgu", "list"}, "weir: unknown command 'vpgu'; did you mean 'vgpu'?\nTry 'weir --help'."},
+        Case{{"vgpu", "lsit", "x"}, "weir: unknown command 'lsit'; did you mean 'list'?\nTry 'weir vgpu --help'."},
+        Case{{"frobnicate", "--weight", "3"}, "weir: unknown command 'frobnicate'\n"},
+        Case{{"vgpu"}, "weir: weir vgpu needs a command: create, set, list, ls, show"},
+        Case{{"-v"}, "weir: unknown option '-v'; did you mean '--version'?\n"},
+        Case{{"--jsno", "status"}, "weir: unknown option '--jsno'; did you mean '--json'?\n"},
+        Case{{"vgpu", "create", "a", "--wieght", "5", "--cpa", "1"}, "weir: unknown option '--wieght'"},
+        Case{{"vgpu", "create", "a", "--wieght=5"}, "weir: unknown option '--wieght=5'; did you mean '--weight'?\n"},
+        Case{{"vgpu", "create", "a", "--weight"}, "weir: --weight needs a value: N\n"},
+        Case{{"vgpu", "show", "a", "b"}, "weir: unexpected argument 'b'\n"},
+        Case{{"vgpu", "show"}, "weir: name is required\nTry 'weir vgpu show --help'."}}) {
+    const WeirOutcome outcome = Weir(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_TRUE(outcome.err.starts_with(says)) << says << ": " << outcome.err;
+  }
+}
+
+TEST(CommandLine, TakesOtherUsualNamesOfCommands) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"vgpu", "ls"}, {"vgpu", "delete", "a"}}) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--socket", kNobody});
+    EXPECT_EQ(Weir(all).code, 8) << "no daemon answers";
+  }
+}
+
+TEST(CommandLine, TakesGlobalOptionsBetweenTheWordsOfACommand) {
+  const WeirOutcome outcome = Weir({"vgpu", "--json", "--socket", kNobody, "list"});
+  EXPECT_EQ(outcome.code, 8) << outcome.err;
+  EXPECT_NE(outcome.err.find(R"("code":"unavailable")"), std::string::npos) << outcome.err;
+}
+
+TEST(CommandLine, HelpsAsACommandToo) {
+  EXPECT_EQ(Weir({"help"}).out, Weir({"--help"}).out);
+  EXPECT_EQ(Weir({"help", "vgpu", "create"}).out, Weir({"vgpu", "create", "--help"}).out);
+  EXPECT_EQ(Weir({"help", "run"}).out, Weir({"run", "--help"}).out);
+  EXPECT_EQ(Weir({"help", "vgpu", "ls"}).out, Weir({"vgpu", "list", "--help"}).out);
+  const WeirOutcome outcome = Weir({"help", "vpgu"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("unknown command 'vpgu'; did you mean 'vgpu'?"), std::string::npos) << outcome.err;
+}
+
+TEST(CommandLine, ListsTheChoicesOfANameInTheHelp) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"policy", "--help"}, {"serve", "--help"}, {"sim", "replay", "--help"}}) {
+    const std::string text = Weir(arguments).out;
+    for (const core::PolicyEntry& policy : core::PolicyTable())
+      EXPECT_NE(text.find(policy.name), std::string::npos) << policy.name << " in " << text;
+  }
+  EXPECT_NE(Weir({"serve", "--help"}).out.find("interference-aware, serial"), std::string::npos);
 }
 
 TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
@@ -292,6 +352,11 @@ TEST(WeirKeys, MakesANodesKeysAndATokenInOneCommand) {
   EXPECT_EQ(second.err, "") << "the node has its keys";
   EXPECT_TRUE(second.out.starts_with("# A token of Weir.")) << second.out;
   EXPECT_NE(Weir({"keys", "list", "--dir", dir}).out.find("desk"), std::string::npos);
+  EXPECT_NE(Weir({"keys", "list", "--state-dir", folder / "state"}).out.find("recorded in " + dir), std::string::npos);
+  const WeirOutcome again = Weir({"keys", "token", "game", "--dir", dir, "--out", out});
+  EXPECT_EQ(again.code, 4) << "a token is not overwritten";
+  EXPECT_NE(again.err.find("game.token exists; --force replaces it"), std::string::npos) << again.err;
+  EXPECT_EQ(Weir({"keys", "token", "game", "--dir", dir, "--out", out, "--force"}).code, 0);
   const WeirOutcome revoked = Weir({"keys", "revoke", "game", "--dir", dir});
   EXPECT_EQ(revoked.code, 0) << revoked.err;
   EXPECT_NE(revoked.out.find("of vGPU 'game'"), std::string::npos) << revoked.out;

@@ -9,6 +9,7 @@
 
 #include "cli/common/places.h"
 #include "cli/options.h"
+#include "core/placement/placement_table.h"
 
 namespace weir::cli {
 namespace {
@@ -67,8 +68,8 @@ void AddManager(Command app, Session& session) {
                             "Keep the state in this file (default: cluster.journal in the state folder)"));
   command.Add("--store", "DIR", flags->store,
               "Blobs; a folder that all managers share (default: blobs in the state folder)");
-  command.Add("--placement", "NAME", flags->placement,
-              "Placement of runs: interference-aware (default), serial, round-robin, binpack, spread");
+  command.Add("--placement", "NAME", flags->placement, "Placement of runs (default: interference-aware)")
+      .OneOf(NamesIn(core::PlacementTable()));
   command.Add("--token", "FILE", flags->token, "File with the token that clients must present");
   command.AddFlag("--plain", flags->plain, "No token: every client that can connect has full access");
   command.Add("--lost-after", "SECONDS", flags->lost_after, "A node that is silent for this time is lost (default 4)");

@@ -34,9 +34,15 @@ struct ModuleFlags {
   Duration time_max = seconds(60);
 };
 
+/// Empty: this node is asked.
+std::string ManagersOf(const ModuleFlags& flags) {
+  if (!flags.socket.empty()) return {};
+  return flags.managers.empty() ? EnvironmentVariable("WEIR_MANAGER") : flags.managers;
+}
+
 Result<ModuleClient> ClientOf(const Session& session, const ModuleFlags& flags) {
-  const std::string managers = flags.managers.empty() ? EnvironmentVariable("WEIR_MANAGER") : flags.managers;
-  if (managers.empty() || !flags.socket.empty())
+  const std::string managers = ManagersOf(flags);
+  if (managers.empty())
     return ModuleClient::OfNode(flags.socket.empty() ? session.places().run_dir + "/modules.sock" : flags.socket);
   WEIR_TRY(auto list, ModuleClient::ParseManagers(managers));
   std::string token;
@@ -50,7 +56,8 @@ Result<ModuleClient> ClientOf(const Session& session, const ModuleFlags& flags) 
 
 std::string ModuleTarget(const std::string& name) { return "/v1/modules/" + http::PercentEncode(name); }
 
-void PrintModules(const json& modules) {
+/// `none`: what is said if there are none.
+void PrintModules(const json& modules, const std::string& none = {}) {
   Table table({{"MODULE"}, {"KERNEL"}, {"BLOB"}, {"WHAT IT DOES"}});
   for (const json& module : modules)
     for (const json& kernel : ListOf(module, "kernels"))
@@ -58,7 +65,7 @@ void PrintModules(const json& modules) {
                  {TextOf(kernel, "name"), Style::kStrong},
                  {TextOf(module, "blob").substr(0, 12), Style::kFaint},
                  {TextOf(kernel, "summary")}});
-  fmt::print("{}", table.empty() ? "no module is registered\n" : table.Render(StdoutTakesColor()));
+  fmt::print("{}", table.empty() ? none + "\n" : table.Render(StdoutTakesColor()));
 }
 
 Result<int> Register(const Session& session, const ModuleFlags& flags) {
@@ -75,7 +82,10 @@ Result<int> List(const Session& session, const ModuleFlags& flags) {
   WEIR_TRY(ModuleClient client, ClientOf(session, flags));
   WEIR_TRY(const json reply, client.Ask("GET", "/v1/modules"));
   if (session.json) return PrintJson(reply), 0;
-  PrintModules(ListOf(reply, "modules"));
+  const std::string managers = ManagersOf(flags);
+  PrintModules(ListOf(reply, "modules"),
+               managers.empty() ? "no module is registered on this node; --manager asks the managers of a cluster"
+                                : "no module is registered with the manager " + managers);
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "cli/common/version.h"
 #include "cli/common/views.h"
 #include "cli/options.h"
+#include "core/schedule/policy_table.h"
 #include "device/opencl_devices.h"
 #include "tools/doctor/debug_report.h"
 
@@ -144,6 +145,8 @@ Result<int> SetPolicy(const Session& session, const std::string& name, const std
 /// Asks the daemon to end, and waits until its socket no longer answers.
 Result<int> Stop(const Session& session) {
   const ControlClient client = session.client();
+  WEIR_TRY(const json before, client.Get("/v1/status"));
+  const std::int64_t programs = WholeField(before, "processes");
   WEIR_TRY(const json reply, client.Post("/v1/shutdown"));
   constexpr int kTries = 200;
   for (int i = 0; i < kTries; ++i) {
@@ -152,7 +155,9 @@ Result<int> Stop(const Session& session) {
       if (session.json)
         PrintJson(reply);
       else
-        fmt::print("stopped\n");
+        fmt::print("stopped{}\n", programs == 0 ? ""
+                                                : fmt::format("; {} process{} of vGPUs now run{} unthrottled", programs,
+                                                              programs == 1 ? "" : "es", programs == 1 ? "s" : ""));
       return 0;
     }
     poll(nullptr, 0, 25);
@@ -202,7 +207,7 @@ void AddPolicy(Command app, Session& session) {
                  "  weir policy reserve --param period_ms=1\n"
                  "  weir policy sla-aware --param fps=60 --param sync=finish\n",
                  session);
-  command.Add("name", "NAME", flags->name, "The policy to change to");
+  command.Add("name", "NAME", flags->name, "The policy to change to").OneOf(NamesIn(core::PolicyTable()));
   command.Add("--device", "NAME", flags->device, "The device (default: the only one)");
   command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,
                         "A parameter of the policy; may be repeated");

@@ -49,7 +49,7 @@ Result<VgpuView> NamedVgpu(const ControlClient& client, const std::string& name)
 /// Makes the vGPU. The program is started once the recorder is ready.
 Result<VgpuView> VgpuForProgram(const Session& session, const RecordFlags& flags) {
   WEIR_TRY(const Program program, FindProgram(session.program[0]));
-  if (!program.caution.empty()) Say("warning: " + program.caution);
+  if (!program.caution.empty()) Say("warning: " + program.caution + "; it runs unthrottled");
   WEIR_TRY_STATUS(EnsureDaemon(session.places()));
   return MakeEphemeralVgpu(
       session.client(), flags.name.empty() ? EphemeralName(session.program[0], getpid()) : flags.name, flags.settings);

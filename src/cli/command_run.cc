@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +20,8 @@
 #include "cli/options.h"
 #include "cli/private_daemon.h"
 #include "cli/remote_node.h"
+#include "tools/doctor/facts.h"
+#include "tools/doctor/gather.h"
 
 namespace weir::cli {
 namespace {
@@ -55,6 +59,19 @@ int Execute(std::vector<std::string> arguments) {
   return error == ENOENT ? kCannotFind : kCannotExecute;
 }
 
+/// Only OpenCL goes to another machine.
+void WarnOfOpenGl(const std::string& name) {
+  bool gl = false;
+  for (const ImageFacts& image : GatherProgram(name).chain)
+    for (const std::string& library : image.needed)
+      gl |= std::ranges::any_of(std::array{"libGL.so", "libGLX.so", "libEGL.so", "libOpenGL.so", "libGLESv2.so"},
+                                [&](const char* one) { return library.starts_with(one); });
+  if (gl)
+    Say("warning: " + name +
+        " uses OpenGL, which stays on this machine, neither paced nor metered; only OpenCL runs on "
+        "the --node");
+}
+
 Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   const auto program = FindProgram(session.program[0]);
   if (!program) {
@@ -62,12 +79,14 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
     return program.error().code == Errc::kNotFound ? kCannotFind : kCannotExecute;
   }
   if (!program->caution.empty()) {
-    Say((flags.strict ? "not run (--strict): " : "warning: ") + program->caution);
+    Say(flags.strict ? "not run (--strict): " + program->caution
+                     : "warning: " + program->caution + "; it runs unthrottled");
     if (flags.strict) return kNotHeld;
   }
   if (!flags.remote.node.empty()) {
     RemoteNode remote = flags.remote;
     remote.vgpu = flags.vgpu;
+    WarnOfOpenGl(session.program[0]);
     remote.program = std::filesystem::path(session.program[0]).filename().string();
     WEIR_TRY(const auto there, StartRelay(remote, session.places().run_dir));
     for (const auto& [name, value] : there) setenv(name.c_str(), value.c_str(), 1);

@@ -15,6 +15,7 @@
 #include "cli/private_daemon.h"
 #include "cluster/addresses.h"
 #include "core/placement/placement_table.h"
+#include "core/schedule/policy_table.h"
 #include "daemon/serve.h"
 #include "device/find.h"
 #include "modules/blob_keeper.h"
@@ -52,9 +53,9 @@ Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, da
     std::string keys = flags.keys_dir;
     if (keys.empty()) keys = (options.state_dir.empty() ? platform::DefaultStateDir() : options.state_dir) + "/keys";
     if (!net::HasNodeKeys(keys))
-      return Fail(Errc::kNotFound, "--listen: this node has no keys in " + keys +
-                                       "; 'weir keys init' makes them, and " +
-                                       "'weir keys token VGPU' also makes a tenant's token");
+      return Fail(Errc::kNotFound, "--listen: this node has no keys in " + keys + "; 'weir keys init --dir " + keys +
+                                       "' makes them, and 'weir keys token VGPU --dir " + keys +
+                                       "' also makes a tenant's token");
     options.portals.push_back({.program = program, .listen = flags.listen, .keys_dir = keys, .quiet = flags.quiet});
   }
   if (!flags.listen_plain.empty())
@@ -231,7 +232,8 @@ void AddDeviceOptions(const Command& command, ServeFlags& flags) {
               "Folder in which vGPUs and policies survive a restart (default: /var/lib/weir for root)");
   command.AddParsed("--device-cpus", "LIST", flags.device_cpus, ParseCpuList,
                     "CPUs that are the software device, as 0-1 (default: all)");
-  command.Add("--policy", "NAME", flags.policy, "Policy of the devices (default: from the state folder)");
+  command.Add("--policy", "NAME", flags.policy, "Policy of the devices (default: from the state folder)")
+      .OneOf(NamesIn(core::PolicyTable()));
   command.Add("--opencl-library", "FILE", flags.opencl_library,
               "The vendor's OpenCL driver (default: the first of /etc/OpenCL/vendors that works)");
   command.Add(
@@ -284,8 +286,8 @@ void AddClusterOptions(const Command& command, ServeFlags& flags) {
       "state folder)");
   command.AddWhole("--module-units", "N", flags.units, 0, 65536,
                    "With --modules: divide the device into parts of this many compute units (default: undivided)");
-  command.Add("--placement", "NAME", flags.placement,
-              "With --modules: placement of runs (default: interference-aware)");
+  command.Add("--placement", "NAME", flags.placement, "With --modules: placement of runs (default: interference-aware)")
+      .OneOf(NamesIn(core::PlacementTable()));
 }
 
 void RejectServeUsage(const ServeFlags& flags) {

@@ -73,7 +73,8 @@ Result<int> RunOne(const Session& session, const SimFlags& flags) {
   }
   const std::size_t bad = NotMet(played, judged);
   if (bad == 0) return 0;
-  Say(fmt::format("{}: {} expectations not met, or violations", name, bad));
+  Say(fmt::format("{}: {} not met, or violated", name,
+                  bad == 1 ? "1 expectation" : fmt::format("{} expectations", bad)));
   return kNotMet;
 }
 

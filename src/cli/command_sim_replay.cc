@@ -10,6 +10,7 @@
 #include "cli/common/terminal.h"
 #include "cli/common/text_units.h"
 #include "cli/options.h"
+#include "core/schedule/policy_table.h"
 #include "emulator/device_file.h"
 #include "tools/sim/replay.h"
 #include "tools/sim/trace_file.h"
@@ -164,7 +165,8 @@ void AddSimReplay(Command sim, Session& session) {
                                      "  weir sim replay game.wtrace render.wtrace --policy hybrid\n",
                                      session);
   command.Add("traces", "FILE", flags->traces, "Traces of vGPUs of one device, recorded at the same time").Required();
-  command.Add("--policy", "NAME", flags->policy, "The policy to try (default: that of the record)");
+  command.Add("--policy", "NAME", flags->policy, "The policy to try (default: that of the record)")
+      .OneOf(NamesIn(core::PolicyTable()));
   command.Add("--device", "DEVICE", flags->device,
               "emulated:FILE, the description of the emulated device that was recorded");
   command.AddEachParsed("--param", "NAME=VALUE", flags->params, ParseNamedValue,

@@ -16,6 +16,7 @@ namespace weir::cli {
 namespace {
 
 constexpr Duration kIntervalMin = milliseconds(100);
+constexpr const char* kAwayText = "the daemon doesn't answer; waiting for it to return";
 
 struct TopFlags {
   Duration interval = seconds(1);
@@ -49,15 +50,21 @@ Result<int> PrintOnce(const Session& session, const TopFlags& flags) {
 }
 
 Result<int> PrintJsonForEver(const ControlClient& client, const TopFlags& flags) {
+  WEIR_TRY_STATUS(PrintJsonOnce(client));  // a daemon answers at the start
   StopSignals signals;
+  bool away = false;
   while (true) {
-    WEIR_TRY_STATUS(PrintJsonOnce(client));
     std::fflush(stdout);
     if (signals.WaitFor(flags.interval)) return signals.StoppedByUser() ? 0 : signals.ExitCode();
+    const auto printed = PrintJsonOnce(client);
+    if (!printed && !MayReturn(printed.error())) return printed.error();
+    if (!printed && !away) Say(kAwayText);
+    away = !printed;
   }
 }
 
-/// Redraws whenever the terminal changes its size, and takes a new snapshot when the interval is over.
+/// Redraws whenever the terminal changes its size, and takes a new snapshot when the interval is over. While no daemon
+/// answers, the last picture stays.
 Result<int> Live(const ControlClient& client, const TopFlags& flags) {
   WEIR_TRY(Snapshot snapshot, TakeSnapshot(client));  // an error is shown before the alternate screen
   StopSignals signals;
@@ -67,11 +74,12 @@ Result<int> Live(const ControlClient& client, const TopFlags& flags) {
                                                             keyboard.fd() >= 0 ? "q" : "Ctrl-C")
                                               : "";
   TopHistory history;
+  history.Add(snapshot);
+  std::string away;
   while (true) {
-    history.Add(snapshot);
     const Instant next = platform::Now() + flags.interval;
     for (bool show = true; platform::Now() < next;) {
-      if (show) screen.Show(RenderTop(snapshot, history, OptionsOf(flags)) + hint);
+      if (show) screen.Show(RenderTop(snapshot, history, OptionsOf(flags)) + away + hint);
       std::fflush(stdout);
       const Woke woke = signals.WaitForMore(std::max(next - platform::Now(), Duration(0)), keyboard.fd());
       if (woke == Woke::kStopSignal)
@@ -79,7 +87,12 @@ Result<int> Live(const ControlClient& client, const TopFlags& flags) {
       if (woke == Woke::kKey && keyboard.TakeQuit()) return 0;
       show = woke == Woke::kResize;
     }
-    WEIR_TRY(snapshot, TakeSnapshot(client));
+    auto taken = TakeSnapshot(client);
+    if (!taken && !MayReturn(taken.error())) return taken.error();
+    away = taken ? "" : fmt::format("\n{}\n", kAwayText);
+    if (!taken) continue;
+    snapshot = *std::move(taken);
+    history.Add(snapshot);
   }
 }
 
@@ -104,7 +117,8 @@ void AddTop(Command app, Session& session) {
       "\n"
       "COLUMNS\n"
       "  GOT/PROMISED frames per second in the last second, of programs that compute tasks per second, and whether a\n"
-      "  promised rate is kept; the line beside it is the last 60 pictures. P50 and P99 of a frame's latency (the time "
+      "  promised rate is kept, or ignored by the policy; the line beside it is the last 60 pictures. P50 and P99 of a "
+      "frame's latency (the time "
       "between two presents) in the last 10 s, the\n"
       "  latter against the promised latency. GPU of the device's capacity. LATE frames that broke the promise, of\n"
       "  those in the last 60 pictures. WAIT of wall time at the gate, PACE slept to keep an even pace.\n"

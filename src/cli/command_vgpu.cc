@@ -31,7 +31,9 @@ Table ListTable(const Snapshot& node) {
   const bool sold = std::ranges::any_of(node.devices, [](const DeviceView& device) { return device.oversell.on(); });
   std::vector<Table::Column> columns{{"VGPU"}, {"DEVICE"}, {"STATE"}, {"WEIGHT", kRight}, {"CAP", kRight}};
   if (sold) columns.insert(columns.end(), {{"CAP NOW", kRight}, {"SOLD AS"}});
-  columns.insert(columns.end(), {{"PROMISE"}, {"MEMORY"}, {"PROCS", kRight}, {"FPS", kRight}, {"SHARE", kRight}});
+  columns.insert(
+      columns.end(),
+      {{"PROMISE"}, {"MEMORY"}, {"PROCS", kRight}, {"FPS", kRight}, {"OF DEVICE", kRight}, {"OF USED", kRight}});
   Table table(std::move(columns));
   for (const VgpuView& v : node.vgpus) {
     std::vector<Cell> row{{v.name, Style::kStrong},
@@ -47,6 +49,7 @@ Table ListTable(const Snapshot& node) {
                            {MemoryText(v)},
                            {fmt::format("{}", v.processes.size())},
                            {fmt::format("{:.1f}", v.window.fps)},
+                           {FormatPercent(v.window.gpu_use)},
                            {FormatPercent(v.window.gpu_share)}});
     table.Add(std::move(row));
   }
@@ -96,7 +99,9 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   line("promise", v.promise.empty() ? PromiseText(v) : v.promise);
   for (const std::string& warning : v.warnings) line("warning", warning);
   const auto& m = v.memory;
-  line("memory", !m.elastic ? MemoryText(v)
+  const std::string limit = MemoryText(v);
+  line("memory", !m.elastic ? fmt::format("{}; OpenCL objects have {}", limit.empty() ? "no limit" : "limit " + limit,
+                                          FormatBytes(Bytes{m.objects_bytes}))
                             : fmt::format("{} to {} slots of 64M; holds {}, {} its own now{}; made {}, copied {}",
                                           m.min_slots, m.max_slots, m.held_slots, m.here_slots,
                                           m.waits ? ", waits" : "", FormatBytes(m.stats.made),
@@ -107,9 +112,11 @@ void PrintVgpu(const VgpuView& v, bool sold) {
                              v.totals.late_frames, v.totals.broken_frames));
   line("GPU time", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.gpu_ns))));
   line("waited", fmt::format("{:.3f} s", SecondsOf(nanoseconds(v.totals.wait_ns))));
-  line("now", fmt::format("{:.1f} {}, frame {:.2f} ms mean, {:.2f} ms p99, GPU {}, share {}, waiting {}", v.window.fps,
-                          RateUnit(v), v.window.frame_ms_mean, v.window.frame_ms_p99, FormatPercent(v.window.gpu_use),
-                          FormatPercent(v.window.gpu_share), FormatPercent(v.window.wait_share)));
+  line("now",
+       fmt::format("{:.1f} {}, frame {:.2f} ms mean, {:.2f} ms p99, {} of the device, {} of what is used, waiting {}",
+                   v.window.fps, RateUnit(v), v.window.frame_ms_mean, v.window.frame_ms_p99,
+                   FormatPercent(v.window.gpu_use), FormatPercent(v.window.gpu_share),
+                   FormatPercent(v.window.wait_share)));
   if (v.totals.records_lost > 0 || v.totals.fail_opens > 0)
     line("trouble",
          fmt::format("{} records lost, went on unthrottled {} times", v.totals.records_lost, v.totals.fail_opens));
@@ -231,8 +238,14 @@ void AddVgpu(Command app, Session& session) {
       app, "vgpu", "Make, change, list and remove vGPUs",
       "  weir vgpu create game --weight 50 --fps 60\n  weir run --vgpu game -- glxgears\n  weir vgpu list\n");
   AddCreateAndSet(vgpu, session);
-  const Command list = AddCommand(vgpu, "list", "List the vGPUs",
-                                  "  weir vgpu list\n  weir vgpu list --json | jq -r '.vgpus[].name'\n", session);
+  const Command list = AddCommand(
+      vgpu, "list", "List the vGPUs",
+      "  weir vgpu list\n  weir vgpu list --json | jq -r '.vgpus[].name'\n"
+      "\n"
+      "COLUMNS\n"
+      "  OF DEVICE is the part of the device's GPU time that the vGPU used in the last second; OF USED is its part of\n"
+      "  what all vGPUs of the device used. A device that is partly idle has programs that ask for no more.\n",
+      session);
   list.WhenGiven([&session] { session.action = [&session] { return ListVgpus(session); }; });
   std::shared_ptr<VgpuFlags> flags;
   AddNamed(

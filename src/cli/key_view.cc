@@ -25,8 +25,9 @@ std::string_view StateOf(const net::TokenRecord& token, std::int64_t now_s) {
   return token.revoked ? "revoked" : token.expires < now_s ? "expired" : "good";
 }
 
-std::string TokensText(const std::vector<net::TokenRecord>& tokens, std::int64_t now_s, bool color) {
-  if (tokens.empty()) return "no tokens; make one with 'weir keys token VGPU'\n";
+std::string TokensText(const std::vector<net::TokenRecord>& tokens, const std::string& folder, std::int64_t now_s,
+                       bool color) {
+  if (tokens.empty()) return "no tokens in " + folder + "; make one with 'weir keys token VGPU'\n";
   Table table({{"SERIAL"}, {"VGPU"}, {"EXPIRES"}, {"STATE"}});
   for (const net::TokenRecord& token : tokens) {
     const std::string state(StateOf(token, now_s));
@@ -35,7 +36,7 @@ std::string TokensText(const std::vector<net::TokenRecord>& tokens, std::int64_t
                {net::TimeText(token.expires)},
                {state, state == "good" ? Style::kGood : Style::kFaint}});
   }
-  return table.Render(color);
+  return table.Render(color) + "\nrecorded in " + folder + "\n";
 }
 
 nlohmann::json TokensToJson(const std::vector<net::TokenRecord>& tokens, std::int64_t now_s) {

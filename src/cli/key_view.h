@@ -17,7 +17,8 @@ std::string NodeNameFrom(std::string_view host_name);
 /// "good", "expired", "revoked".
 std::string_view StateOf(const net::TokenRecord& token, std::int64_t now_s);
 
-std::string TokensText(const std::vector<net::TokenRecord>& tokens, std::int64_t now_s, bool color);
+std::string TokensText(const std::vector<net::TokenRecord>& tokens, const std::string& folder, std::int64_t now_s,
+                       bool color);
 nlohmann::json TokensToJson(const std::vector<net::TokenRecord>& tokens, std::int64_t now_s);
 
 }  // namespace weir::cli

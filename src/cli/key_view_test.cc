@@ -31,7 +31,7 @@ TEST(KeyView, ShowsTheStatesOfTokens) {
   const std::vector<net::TokenRecord> tokens{{"4000000000000001", "game", 2'000'000'000, false},
                                              {"4000000000000002", "desk", 1'000, false},
                                              {"4000000000000003", "away", 2'000'000'000, true}};
-  const std::string text = TokensText(tokens, 1'000'000, false);
+  const std::string text = TokensText(tokens, "/k", 1'000'000, false);
   EXPECT_NE(text.find("game  2033-05-18 03:33:20 UTC  good"), std::string::npos) << text;
   EXPECT_NE(text.find("desk  1970-01-01 00:16:40 UTC  expired"), std::string::npos) << text;
   EXPECT_NE(text.find("away  2033-05-18 03:33:20 UTC  revoked"), std::string::npos) << text;
@@ -39,7 +39,7 @@ TEST(KeyView, ShowsTheStatesOfTokens) {
   EXPECT_EQ(list[0]["state"], "good");
   EXPECT_EQ(list[1]["expires_unix_s"], 1'000);
   EXPECT_EQ(list[2]["state"], "revoked");
-  EXPECT_NE(TokensText({}, 0, false).find("weir keys token"), std::string::npos);
+  EXPECT_NE(TokensText({}, "/k", 0, false).find("weir keys token"), std::string::npos);
 }
 
 }  // namespace

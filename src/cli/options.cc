@@ -33,6 +33,11 @@ void RejectUsage(const std::string& message) { throw CLI::ValidationError(messag
 Option Option::Required() const { return Option(*option_->required()); }
 Option Option::Excludes(Option other) const { return Option(*option_->excludes(other.option_)); }
 
+Option Option::OneOf(const std::vector<std::string>& names) const {
+  return Option(
+      *option_->description(fmt::format("{}. One of: {}", option_->get_description(), fmt::join(names, ", "))));
+}
+
 void Command::AddFlag(const std::string& name, bool& target, const std::string& summary) const {
   app_->add_flag(name, target, summary);
 }
@@ -94,6 +99,9 @@ void Command::WhenGiven(std::function<void()> then) const { app_->callback(std::
 Command AddCommand(Command parent, const std::string& name, const std::string& summary, const std::string& examples,
                    Session& session) {
   const Command command(*parent.app().add_subcommand(name, summary));
+  if (name == "list") command.app().alias("ls");
+  if (name == "rm") command.app().alias("delete");
+  command.app().fallthrough(false);  // it has the global options itself
   if (!examples.empty()) command.app().footer("EXAMPLES\n" + examples);
   command.AddFlag("--json", session.json, "Print JSON, in the form of docs/protocol/control-api.md");
   command.Add("--socket", "PATH", session.place_flags.socket,
@@ -108,6 +116,7 @@ Command AddCommandGroup(Command parent, const std::string& name, const std::stri
   CLI::App* group = parent.app().add_subcommand(name, summary);
   group->footer("EXAMPLES\n" + examples);
   group->require_subcommand(1);
+  group->fallthrough();  // its parent has the global options
   return Command(*group);
 }
 

@@ -31,6 +31,8 @@ class Option {
 
   Option Required() const;
   Option Excludes(Option other) const;
+  /// Adds the names that may be given to the help. The daemon or the command checks the name.
+  Option OneOf(const std::vector<std::string>& names) const;
 
  private:
   CLI::Option* option_;
@@ -91,13 +93,21 @@ class Command {
   CLI::App* app_;
 };
 
-/// A subcommand with the global options and its examples.
+/// A subcommand with the global options and its examples. One that is called list or rm has the other usual names, too.
 Command AddCommand(Command parent, const std::string& name, const std::string& summary, const std::string& examples,
                    Session& session);
 
-/// A command that only holds others, one of which must be given.
+/// A command that only holds others, one of which must be given. The global options may be given before it or after it.
 Command AddCommandGroup(Command parent, const std::string& name, const std::string& summary,
                         const std::string& examples);
+
+/// The names in a table of the core, such as its policies.
+template <typename Table>
+std::vector<std::string> NamesIn(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& entry : table) names.emplace_back(entry.name);
+  return names;
+}
 
 /// The settings of a vGPU; a command that creates it takes --device and --best-effort too.
 void AddSettingOptions(Command command, GivenSettings& settings, bool creates);
@@ -129,5 +139,6 @@ void AddDemo(Command app, Session& session);
 void AddSim(Command app, Session& session);
 void AddSimReplay(Command sim, Session& session);
 void AddVersion(Command app, Session& session);
+Command AddHelp(Command app, Session& session);
 
 }  // namespace weir::cli

@@ -84,7 +84,7 @@ Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const Remote
                                                             {"OCL_ICD_VENDORS", vendors.string()}};
   int status = 0;
   ::waitpid(pid, &status, 0);
-  return Fail(CodeOf(status), "no OpenCL device on " + remote.node);
+  return Fail(CodeOf(status), "the program was not started: no access to " + remote.node + ", for the reason above");
 }
 
 }  // namespace weir::cli

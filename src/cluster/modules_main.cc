@@ -100,6 +100,7 @@ Status Serve(Arguments& arguments) {
   if (arguments.socket.empty()) arguments.socket = arguments.run_dir + "/modules.sock";
   if (arguments.store.empty()) arguments.store = platform::DefaultStateDir() + "/modules";
   WEIR_TRY(arguments.service.host, Beside("weir-module-host"));
+  arguments.service.opencl = arguments.opencl;
   if (!arguments.opencl.empty()) {
     // A host is an ordinary tenant: the loader shows it only Weir's client library.
     WEIR_TRY(const std::string vendors, Beside("icd"));

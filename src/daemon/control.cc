@@ -246,6 +246,7 @@ Reply StatusReply(Node& node, const ControlContext& context) {
                     {"uptime_ns", (now - context.started).count()},
                     {"run_dir", context.run_dir},
                     {"state_dir", context.state_dir},
+                    {"keys_dir", context.keys_dir},
                     {"private", context.is_private},
                     {"now_ns", NsOf(now)},
                     {"devices", node.Devices().size()},

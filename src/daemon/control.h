@@ -22,6 +22,7 @@ struct ControlContext {
   PeerRelays* peers = nullptr;  // null: this daemon takes no peers from a cluster
   StateSaver* saver = nullptr;  // null: a change needs no saving before its reply
   const std::vector<std::unique_ptr<SupervisedProcess>>* kept = nullptr;  // null: none
+  std::string keys_dir{};                                                 // of the tokens for other machines
 };
 
 class Control {

@@ -22,8 +22,9 @@ Status TakeSetting(json& body, const engine::SettingInfo& info, auto& value) {
   } else {
     if (!found->is_number()) return http::WrongField(info.name, "a number", *found);
     const double number = found->template get<double>();
+    // The range is checked with the other settings; numbers that the type cannot hold, here.
     if (!std::isfinite(number) || number < 0 || number > engine::kSettingNumberMax<Value>)
-      return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is out of range", info.name, number));
+      return engine::CheckRange(info, number);
     engine::SetSettingNumber(value, number);
   }
   body.erase(found);

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>
+#include <filesystem>
 
 #include "daemon/control.h"
 #include "daemon/folder_lock.h"
@@ -113,6 +114,13 @@ void AddPeersTo(std::vector<DeviceSetup>& devices, const ServeOptions& options, 
   }
 }
 
+/// The keys of the portal that uses some; without one, those that it would use.
+std::string KeysDir(const ServeOptions& options) {
+  for (const PortalSetup& portal : options.portals)
+    if (!portal.keys_dir.empty()) return std::filesystem::absolute(portal.keys_dir);
+  return std::filesystem::absolute(options.state_dir + "/keys");
+}
+
 /// Posted twice, so that the reply is sent before the loop stops.
 void StopAfterReply(boost::asio::io_context& loop) {
   boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
@@ -215,7 +223,8 @@ Status Serve(const ServeOptions& given) {
                          .stop = [&loop] { StopAfterReply(loop); },
                          .peers = relays ? &*relays : nullptr,
                          .saver = &saver,
-                         .kept = &kept});
+                         .kept = &kept,
+                         .keys_dir = KeysDir(options)});
   WEIR_TRY(const auto server,
            http::Server::ListenUnix(loop, places.socket, {},
                                     [&control](const http::Request& request, const http::Respond& respond) {

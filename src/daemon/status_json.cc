@@ -36,9 +36,13 @@ ordered_json ToJson(const core::FrameWindow& window, const engine::VgpuStatus& s
 }
 
 ordered_json MemoryJson(const engine::VgpuStatus& status) {
-  ordered_json out{{"elastic", status.memory.elastic}, {"min_slots", status.memory_min},
-                   {"max_slots", status.memory.max},   {"held_slots", status.memory.elastic ? status.memory.limit : 0},
-                   {"here_slots", status.memory.here}, {"waits", status.memory_waits}};
+  ordered_json out{{"elastic", status.memory.elastic},
+                   {"min_slots", status.memory_min},
+                   {"max_slots", status.memory.max},
+                   {"held_slots", status.memory.elastic ? status.memory.limit : 0},
+                   {"here_slots", status.memory.here},
+                   {"waits", status.memory_waits},
+                   {"rounding", engine::MemoryRoundingText(status.settings)}};
   proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo& info, auto member, auto) {
     if (info.name != nullptr) out[info.name] = proto::NumberOf(status.memory_sample.stats.*member);
   });

@@ -81,12 +81,13 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   vgpu->name = event.name;
   vgpu->settings = event.settings;
   vgpu->device = device;
-  WEIR_TRY_STATUS(device->sales->Add(vgpu->id, vgpu->settings.cap, event.sale, event.restored));
+  if (Status sold = device->sales->Add(vgpu->id, vgpu->settings.cap, event.sale, event.restored); !sold)
+    return WithBuyers(std::move(sold).error(), *device, vgpu->id);
   if (device->memory) {
     const VgpuSettings& promised = vgpu->settings;
     if (Status added = device->memory->balloon.Add(vgpu->id, promised.memory_min, promised.memory_max); !added) {
       device->sales->Remove(vgpu->id);
-      return added;
+      return Of(vgpu->name, std::move(added).error());
     }
   }
   device->Place(*vgpu);
@@ -103,13 +104,14 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   WEIR_TRY_STATUS(CheckSettings(event.settings));
   WEIR_TRY_STATUS(CheckPromise(*vgpu->device, vgpu, event.settings));
   const Share before = vgpu->settings.cap;
-  WEIR_TRY_STATUS(vgpu->device->sales->SetCeiling(vgpu->id, event.settings.cap));
+  if (Status sold = vgpu->device->sales->SetCeiling(vgpu->id, event.settings.cap); !sold)
+    return WithBuyers(std::move(sold).error(), *vgpu->device, vgpu->id);
   if (vgpu->device->memory) {
     const auto bounds =
         vgpu->device->memory->balloon.SetBounds(vgpu->id, event.settings.memory_min, event.settings.memory_max);
     if (!bounds) {
       static_cast<void>(vgpu->device->sales->SetCeiling(vgpu->id, before));
-      return bounds.error();
+      return Of(vgpu->name, bounds.error());
     }
     vgpu->memory_asks_at = {};
     if (bounds->slots > 0) Say(*bounds, *vgpu->device, actions);

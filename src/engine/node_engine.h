@@ -219,6 +219,7 @@ class NodeEngine {
   void Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions& actions);
   static void AskForEnd(Vgpu_& vgpu, bool wanted, Actions& actions);
   void Redecide(Instant now, Actions& actions);
+  static Error WithBuyers(Error refused, const Device_& device, VgpuId asking);
   void SeeSales(Instant now, Device_& device, Actions& actions);
   void SeeMemory(Instant now, Device_& device, Actions& actions);
   void AskMemory(Instant now, Vgpu_& vgpu, Actions& actions);

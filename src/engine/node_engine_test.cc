@@ -24,6 +24,8 @@ TEST(NodeEngine, RefusesInvalidSettingsWithAReason) {
   EXPECT_EQ(refused(CreateVgpu{"b", "gpu7", {}, {}}), "no device named 'gpu7'; existing: embedded");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.weight = 0}, {}}), "weight = 0 is outside 1 … 10000");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.cap = Share{}}, {}}), "cap = 0 is outside 0.01 … 1");
+  EXPECT_EQ(refused(CreateVgpu{"b", "", {.cap = Share::FromFraction(20)}, {}}),
+            "cap = 20 is outside 0.01 … 1; write 0.2 or 20%");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.fps = -1}, {}}), "fps = -1 is outside 0 … 1000 (0: no promise)");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.fps = 60, .tasks_per_s = 20}, {}}),
             "fps = 60 and tasks_per_s = 20: a vGPU has one promised rate; set the other to 0");

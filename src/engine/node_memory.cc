@@ -221,7 +221,8 @@ Result<std::unique_ptr<NodeEngine::Memory_>> NodeEngine::MakeMemory(const Device
               .changed = {}});
   for (const auto& [id, vgpu] : vgpus_)
     if (vgpu->device == &device)
-      WEIR_TRY_STATUS(memory->balloon.Add(id, vgpu->settings.memory_min, vgpu->settings.memory_max));
+      if (Status added = memory->balloon.Add(id, vgpu->settings.memory_min, vgpu->settings.memory_max); !added)
+        return Of(vgpu->name, std::move(added).error());
   return memory;
 }
 
@@ -234,8 +235,9 @@ Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
     const std::uint64_t slots = event.size.count / kSlotBytes.count;
     if (slots == 0 || slots > kSlotsMax)
       return Fail(Errc::kInvalidArgument,
-                  fmt::format("{} can't have {} MiB of elastic memory: give between {} and {} MiB", device->spec.name,
-                              event.size.count >> 20, kSlotBytes.count >> 20, (kSlotBytes.count >> 20) * kSlotsMax));
+                  fmt::format("{} can't have {:g} MiB of elastic memory: give between {} and {} MiB", device->spec.name,
+                              static_cast<double>(event.size.count) / (1 << 20), kSlotBytes.count >> 20,
+                              (kSlotBytes.count >> 20) * kSlotsMax));
     WEIR_TRY(memory, MakeMemory(*device, set, static_cast<std::uint32_t>(slots)));
     if (const std::uint32_t left = SlotsBeside(*device, set); left < slots) {
       WEIR_TRY(memory, MakeMemory(*device, set, left));

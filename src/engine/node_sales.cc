@@ -2,6 +2,8 @@
 // Selling a device: what core/oversubscribe decides, carried into vGPUs' views, and said in words.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/node_engine.h"
 #include "engine/node_state.h"
 
@@ -43,6 +45,26 @@ std::string InWords(const OversellNote& note, const std::string& from) {
 std::string NodeEngine::NameOf(VgpuId id) const {
   const auto found = vgpus_.find(id);
   return found == vgpus_.end() ? "what was free" : found->second->name;
+}
+
+/// Adds to a refusal of a cap which vGPUs have what is sold, those with most of it first, and what can be given
+/// instead.
+Error NodeEngine::WithBuyers(Error refused, const Device_& device, VgpuId asking) {
+  constexpr std::size_t kNamedMax = 5;
+  std::vector<const Vgpu_*> buyers;
+  for (const Vgpu_* vgpu : device.all)
+    if (vgpu->id != asking && device.sales->SaleOf(vgpu->id) != core::Sale::kBestEffort) buyers.push_back(vgpu);
+  std::ranges::sort(buyers, [&](const Vgpu_* a, const Vgpu_* b) {
+    const Share of_a = a->settings.cap, of_b = b->settings.cap;
+    return of_b < of_a || (of_a == of_b && a->name < b->name);
+  });
+  std::string sold;
+  for (std::size_t i = 0; i < std::min(buyers.size(), kNamedMax); ++i)
+    sold += fmt::format("{}{} ({})", i == 0 ? "" : ", ", buyers[i]->name, Percent(buyers[i]->settings.cap.Fraction()));
+  if (buyers.size() > kNamedMax) sold += fmt::format(" and {} more", buyers.size() - kNamedMax);
+  refused.message += fmt::format(". {}{}Give a lower --cap, or --best-effort for idle time only",
+                                 sold.empty() ? "" : "Sold to: ", sold.empty() ? "" : sold + ". ");
+  return refused;
 }
 
 core::Sale NodeEngine::SaleOf(VgpuId id) const {

@@ -17,6 +17,12 @@ namespace weir::engine {
 /// Interval at which an active capped vGPU's bucket is checked under a policy that needs no earlier decision.
 inline constexpr Duration kCapTick = milliseconds(1);
 
+/// `error`, with the vGPU that it is about.
+inline Error Of(const std::string& vgpu, Error error) {
+  error.message = "vGPU '" + vgpu + "': " + error.message;
+  return error;
+}
+
 constexpr std::uint32_t SlotsOf(Bytes bytes) {
   return static_cast<std::uint32_t>((bytes.count + kSlotBytes.count - 1) / kSlotBytes.count);
 }

@@ -39,6 +39,9 @@ TEST(Strict, NothingIsSoldTwice) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Errc::kResourceExhausted);
   EXPECT_NE(refused.error().message.find("at most 0 % can"), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(refused.error().message.ends_with(
+      ". Sold to: a (60 %), b (40 %). Give a lower --cap, or --best-effort for idle time only"))
+      << refused.error().message;
   ASSERT_TRUE(node.Do(SetVgpu{*node.engine().Find("a"), Sold(0.5)}).has_value());
   ASSERT_TRUE(node.Do(CreateVgpu{.name = "c", .device = "", .settings = Sold(0.1), .id = {}}).has_value());
   EXPECT_FALSE(node.Do(SetVgpu{*node.engine().Find("b"), Sold(0.5)}).has_value());

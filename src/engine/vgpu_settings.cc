@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 namespace weir::engine {
-namespace {
 
 Status CheckRange(const SettingInfo& info, double value) {
   if (std::isfinite(value) && value >= info.min && value <= info.max) return Ok();
-  return Fail(Errc::kInvalidArgument, fmt::format("{} = {} is outside {} … {}{}", info.name, value, info.min, info.max,
-                                                  info.zero == nullptr ? "" : fmt::format(" (0: {})", info.zero)));
+  std::string more = info.zero == nullptr ? "" : fmt::format(" (0: {})", info.zero);
+  if (info.percent && value > 1 && value <= 100) more = fmt::format("; write {:g} or {:g}%", value / 100, value);
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("{} = {} is outside {} … {}{}", info.name, value, info.min, info.max, more));
 }
-
-}  // namespace
 
 Status SetChoice(core::PartitionMode& value, std::string_view name) {
   const auto named = core::PartitionModeNamed(name);
@@ -38,6 +37,18 @@ Status CheckSettings(const VgpuSettings& settings) {
   if (settings.partition == core::PartitionMode::kPaper)
     return Fail(Errc::kInvalidArgument, "partition 'paper' is only for simulated nodes: give auto, never or always");
   return Ok();
+}
+
+std::string MemoryRoundingText(const VgpuSettings& settings) {
+  const auto slots = [](Bytes bytes) { return (bytes.count + kSlotBytes.count - 1) / kSlotBytes.count; };
+  const std::uint64_t slot_mib = kSlotBytes.count >> 20;
+  std::string text;
+  for (const auto& [name, bytes] :
+       {std::pair("minimum", settings.memory_min), std::pair("maximum", settings.memory_max)})
+    if (bytes.count % kSlotBytes.count != 0)
+      text += fmt::format("{}a {} of {:g} MiB counts as {} MiB", text.empty() ? "" : ", ", name,
+                          static_cast<double>(bytes.count) / (1 << 20), slots(bytes) * slot_mib);
+  return text.empty() ? text : fmt::format("memory is given in slots of {} MiB: {}", slot_mib, text);
 }
 
 std::string SettingsText(const VgpuSettings& settings) {

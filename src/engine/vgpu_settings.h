@@ -26,6 +26,7 @@ struct SettingInfo {
   const char* preset = "none";   // of a new vGPU, in the help
   Metric metric{};
   const char* zero = nullptr;  // what 0 means, in messages
+  bool percent = false;        // a fraction that may be written as a percentage on the command line
 };
 
 /// Promises and limits of a vGPU.
@@ -65,7 +66,8 @@ struct VgpuSettings {
                      .value_name = "SHARE",
                      .summary = "Upper limit of GPU time, 0.01 to 1, or 40%",
                      .preset = "1",
-                     .metric = {"weir_vgpu_cap", "gauge", "Cap, fraction of the device"}},
+                     .metric = {"weir_vgpu_cap", "gauge", "Cap, fraction of the device"},
+                     .percent = true},
          &S::cap);
     each(SettingInfo{.name = "fps",
                      .max = 1000,
@@ -136,8 +138,15 @@ inline constexpr double kSettingNumberMax = std::is_same_v<Value, std::uint32_t>
 /// kInvalidArgument names the choices.
 Status SetChoice(core::PartitionMode& value, std::string_view name);
 
+/// Whether `value`, in the unit of the setting's name, is in its range. The message gives the range.
+Status CheckRange(const SettingInfo& info, double value);
+
 /// Whether the settings are in their ranges and don't contradict each other.
 Status CheckSettings(const VgpuSettings& settings);
+
+/// What becomes of memory settings that are not whole slots: each is rounded up, whether memory is elastic or not.
+/// Empty if they are whole.
+std::string MemoryRoundingText(const VgpuSettings& settings);
 
 /// The settings that differ from the defaults, as "weight 50, fps 60"; "defaults" if none does.
 std::string SettingsText(const VgpuSettings& settings);

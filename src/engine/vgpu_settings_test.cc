@@ -13,6 +13,16 @@ TEST(VgpuSettings, DefaultsAreInTheirRanges) {
   EXPECT_EQ(SettingsText({}), "defaults");
 }
 
+TEST(VgpuSettings, MemoryThatIsNotWholeSlotsIsSaid) {
+  EXPECT_EQ(MemoryRoundingText({}), "");
+  EXPECT_EQ(MemoryRoundingText({.memory_min = MiB(64), .memory_max = MiB(1024)}), "");
+  EXPECT_EQ(MemoryRoundingText({.memory_max = MiB(70)}),
+            "memory is given in slots of 64 MiB: a maximum of 70 MiB counts as 128 MiB");
+  EXPECT_EQ(MemoryRoundingText({.memory_min = MiB(32), .memory_max = MiB(96)}),
+            "memory is given in slots of 64 MiB: a minimum of 32 MiB counts as 64 MiB, a maximum of 96 MiB counts as "
+            "128 MiB");
+}
+
 TEST(VgpuSettings, EachSettingIsCheckedAgainstItsRange) {
   VgpuSettings::Fields([](const SettingInfo& info, auto member) {
     using Value = std::remove_cvref_t<decltype(VgpuSettings{}.*member)>;

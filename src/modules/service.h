@@ -23,6 +23,7 @@ namespace weir::modules {
 
 struct ServiceOptions {
   std::string host;        // the program weir-module-host
+  std::string opencl;      // the OpenCL socket of the vGPU in which hosts compute; empty: they use the system's OpenCL
   std::string state_file;  // keeps registered modules across restarts; empty: they are not kept
   std::string placement = std::string(core::kDefaultPlacement);
   std::uint32_t units = 0;                // compute units of a part of a device; 0: whole devices
@@ -82,6 +83,7 @@ class Service {
   void SaveModules();
 
   // Hosts (service_hosts.cc).
+  bool HasVgpu(Slot& slot) const;
   void StartHost(Slot& slot);
   void StartHostLater(Slot& slot);
   void OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::Fd>& fds);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cstdio>
+#include <filesystem>
 
 #include "http/json_api.h"
 #include "modules/module_image.h"
@@ -29,7 +30,19 @@ core::Loads LoadsOf(const DeviceFrame& device) {
 
 }  // namespace
 
+/// The vGPU may be created after the service has started.
+bool Service::HasVgpu(Slot& slot) const {
+  std::error_code error;
+  if (options_.opencl.empty() || std::filesystem::exists(options_.opencl, error)) return true;
+  const std::string vgpu = std::filesystem::path(options_.opencl).stem();
+  const std::string why = fmt::format("no vGPU '{0}' yet: weir vgpu create {0}", vgpu);
+  if (slot.complained != why) std::fprintf(stderr, "weir-modules: %s\n", why.c_str());
+  slot.complained = why;
+  return false;
+}
+
 void Service::StartHost(Slot& slot) {
+  if (!HasVgpu(slot)) return StartHostLater(slot);
   std::vector<std::string> argv{options_.host, "--store", store_.folder(), "--device",
                                 std::to_string(slot.id.value - 1)};
   if (options_.units > 0) argv.insert(argv.end(), {"--sub-device-units", std::to_string(options_.units)});

@@ -23,9 +23,10 @@ Status CheckWho(const std::string& path, const struct stat& info, mode_t forbidd
   if ((info.st_mode & forbidden & 044) != 0)
     return Fail(
         Errc::kPermissionDenied,
-        fmt::format("{} contains a private key that other users can read; do 'chmod 600 {}', and make a new one "
-                    "if another user may have read it",
-                    path, path));
+        fmt::format(
+            "other users can read {}, and a key or token must be private; do 'chmod 600 {}', and make a new one if "
+            "another user may have read it",
+            path, path));
   if ((info.st_mode & forbidden) != 0)
     return Fail(Errc::kPermissionDenied,
                 fmt::format("{} can be changed by other users; do 'chmod 600 {}'", path, path));

@@ -431,11 +431,8 @@ Result<double> Measure(std::span<const RunRecord> runs, const Expectation& expec
   for (const std::string_view over : {"mean:", "most:", "least:"})
     if (expectation.metric.starts_with(over)) return OverRuns(runs, expectation);
   const Metric* metric = FindMetric(expectation.metric);
-  if (metric == nullptr) {
-    std::string known;
-    for (const Metric& one : kMetrics) known += (known.empty() ? "" : ", ") + std::string(one.name);
-    return Fail(Errc::kNotFound, fmt::format("no metric '{}'; known: {}", expectation.metric, known));
-  }
+  if (metric == nullptr)
+    return Fail(Errc::kNotFound, fmt::format("no metric '{}'; docs/scenarios.md lists them", expectation.metric));
   const RunRecord* run = FindRun(runs, expectation.run);
   if (run == nullptr) return Fail(Errc::kNotFound, fmt::format("no run '{}'", expectation.run));
   WEIR_TRY(double value, ValueOfAll(*metric, *run, expectation.tenant, expectation));

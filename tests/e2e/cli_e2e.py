@@ -78,6 +78,13 @@ class Commands(e2e.WithNode):
         self.tenants.stop(program)
         e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 404, "the vGPU is gone")
 
+    def test_stop_says_how_many_programs_go_on(self):
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--name", "mine", "--", "glxgears"])
+        e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, "the vGPU is there")
+        self.wait_frames("mine")
+        self.assertEqual(self.ok("stop"), "stopped; 1 process of vGPUs now runs unthrottled\n")
+        self.assertIsNone(program.poll())
+
     def test_run_forwards_the_exit_status_and_the_output(self):
         done = self.weir("run", "--", "sh", "-c", "echo out; echo err >&2; exit 42")
         self.assertEqual((done.returncode, done.stdout), (42, "out\n"))
@@ -93,7 +100,10 @@ class Commands(e2e.WithNode):
         done = self.weir("run", "--", static)
         self.assertEqual(done.returncode, 9, done.stderr)
         self.assertIn("statically linked", done.stderr)
-        self.assertEqual(self.weir("run", "--strict", "--", static).returncode, 5)
+        self.assertIn("it runs unthrottled", done.stderr)
+        strict = self.weir("run", "--strict", "--", static)
+        self.assertEqual(strict.returncode, 5)
+        self.assertNotIn("it runs unthrottled", strict.stderr)
         if os.geteuid() == 0:
             setuid = os.path.join(folder, "setuid")
             subprocess.run(["gcc", "-o", setuid, source], check=True)

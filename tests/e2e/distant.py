@@ -63,7 +63,7 @@ class Distant(unittest.TestCase):
 
     def token(self, vgpu, keys=None, *more):
         path = os.path.join(self.here, vgpu + ".token")
-        self.weir("keys", "token", vgpu, "--dir", keys or self.keys(), "--out", path, *more)
+        self.weir("keys", "token", vgpu, "--dir", keys or self.keys(), "--out", path, "--force", *more)
         return path
 
     def port(self, plain=False):

@@ -75,6 +75,9 @@ class InAVgpu(WithAService):
 
     def test_the_four_applications_are_right_and_pass_the_gate(self):
         e2e.wait_for(lambda: os.path.exists(self.socket), "the service listens")
+        e2e.wait_for(lambda: "no vGPU 'kernels' yet: weir vgpu create kernels" in self.node.log_text(), "it says what it waits for")
+        self.assertNotIn("OpenCL", self.node.log_text())
+        self.assertIn("no module is registered on this node", self.ok("list"))
         self.node.create("kernels")
         e2e.wait_for(self.serves, "the host found the vGPU")
         for module, kernel, arguments in APPLICATIONS:

@@ -30,4 +30,8 @@ Result<json> ControlClient::Patch(const std::string& target, const json& body) c
   return Ask("PATCH", target, body.dump());
 }
 
+bool MayReturn(const Error& error) {
+  return error.code == Errc::kUnavailable || error.code == Errc::kTimeout || error.code == Errc::kIo;
+}
+
 }  // namespace weir::cli

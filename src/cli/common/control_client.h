@@ -40,4 +40,7 @@ using http::PercentEncode;
 
 inline std::string VgpuTarget(std::string_view name) { return "/v1/vgpus/" + PercentEncode(name); }
 
+/// Whether the daemon that did not answer may come back. A command that follows it waits then.
+bool MayReturn(const Error& error);
+
 }  // namespace weir::cli

@@ -188,6 +188,9 @@ std::string MemoryMapText(const MemoryMapView& map, const std::vector<VgpuView>&
   }
   const SlotSigns& signs = glyphs == Glyphs::kUnicode ? kUnicodeSigns : kAsciiSigns;
   out += "\n" + table.Render(color);
+  out +=
+      "\nMIN to HERE are slots: a vGPU holds HOLDS of them, and HERE are its own now. USES, MADE and COPIED are\n"
+      "bytes: of the buffers used lately, of all buffers, and copied to and from host memory. IN PARTS: launches.\n";
   out += fmt::format("\n{} assigned   {} held but not assigned   {} revoking   {} not held\n", signs.own, signs.others,
                      signs.leaving, signs.none);
   return out;

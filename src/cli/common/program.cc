@@ -54,15 +54,13 @@ std::string CautionAbout(const std::string& path) {
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(file.gcount()));
   const ImageKind kind = InspectImage(head);
-  if (kind == ImageKind::kStatic)
-    return fmt::format("{} is statically linked: it can't be paced or metered; it runs unthrottled", path);
+  if (kind == ImageKind::kStatic) return fmt::format("{} is statically linked: it can't be paced or metered", path);
   if (kind == ImageKind::kForeign)
-    return fmt::format(
-        "{} is for another word size or machine than weir: it can't be paced or metered; it runs unthrottled", path);
+    return fmt::format("{} is for another word size or machine than weir: it can't be paced or metered", path);
   if (kind != ImageKind::kScript && DropsPreload(PrivilegeOf(path)))  // the bits of a script have no effect
     return fmt::format(
         "{} changes its privileges when it starts (setuid, setgid or file capabilities), so the system loads "
-        "no shim into it: it can't be paced or metered; it runs unthrottled",
+        "no shim into it: it can't be paced or metered",
         path);
   return "";
 }

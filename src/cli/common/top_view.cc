@@ -57,6 +57,7 @@ Got RateOf(const VgpuView& v, const VgpuHistory& history, Glyphs glyphs) {
   const char* unit = RateUnit(v);
   const double promised = PromisedRate(v);
   if (promised <= 0) return {fmt::format("{} {}", got, unit)};
+  if (v.promise_ignored) return {fmt::format("{}/{:g} {} ignored", got, promised, unit), Style::kWarning};
   if (v.window.fps <= 0) return {fmt::format("{}/{:g} {}", got, promised, unit), Style::kFaint};  // it shows nothing
   const bool kept = v.window.fps >= kWaver * promised;
   if (!kept && !WaitsForOthers(v, history)) return {fmt::format("{}/{:g} {}", got, promised, unit)};
@@ -66,7 +67,7 @@ Got RateOf(const VgpuView& v, const VgpuHistory& history, Glyphs glyphs) {
 Got SlowestOf(const VgpuView& v, Glyphs glyphs) {
   const std::string got = fmt::format("{:.1f}", v.window.frame_ms_p99);
   const double promised_ms = MillisecondsOf(v.settings.latency);
-  if (promised_ms <= 0 || v.window.frame_ms_p99 <= 0) return {got};
+  if (promised_ms <= 0 || v.promise_ignored || v.window.frame_ms_p99 <= 0) return {got};
   Got out = Compare(got, promised_ms, "", v.window.frame_ms_p99 <= promised_ms, glyphs);
   out.text.erase(out.text.find("  "), 1);  // there is no unit
   return out;

@@ -66,6 +66,19 @@ TEST(RenderTop, MarksMissedPromises) {
   EXPECT_NE(Rendered(snapshot).find(" 0.0/60 fps  "), std::string::npos) << "it shows nothing, and owes nothing";
 }
 
+TEST(RenderTop, APromiseThatThePolicyIgnoresIsNeitherKeptNorMissed) {
+  Snapshot snapshot = KnownSnapshot();
+  snapshot.vgpus[0].promise_ignored = true;
+  snapshot.vgpus[0].settings.latency = milliseconds(17);
+  for (const double fps : {0.0, 31.0, 2869.0}) {
+    snapshot.vgpus[0].window.fps = fps;
+    const std::string text = Rendered(snapshot);
+    EXPECT_NE(text.find("/60 fps ignored"), std::string::npos) << text;
+    EXPECT_EQ(text.find("✓"), std::string::npos) << text;
+    EXPECT_EQ(text.find("✗"), std::string::npos) << text;
+  }
+}
+
 TEST(RenderTop, AProgramThatAsksLessOftenMissesNoPromise) {
   Snapshot snapshot = KnownSnapshot();
   snapshot.vgpus[0].window.fps = 31;

@@ -136,7 +136,11 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   v.opencl = TextField(object, "opencl");
   v.environment = TextsField(object, "environment");
   v.promise = TextField(Field(object, "promise"), "text");
+  const json& kept = Field(Field(object, "promise"), "kept_by_policy");
+  v.promise_ignored = kept.is_boolean() && !kept.get<bool>();
   v.warnings = TextsField(Field(object, "promise"), "warnings");
+  if (std::string rounding = TextField(Field(object, "memory"), "rounding"); !rounding.empty())
+    v.warnings.push_back(std::move(rounding));
   v.sale = TextField(object, "sale");
   v.cap_now = NumberField(object, "cap_now");
   v.ephemeral = BoolField(object, "ephemeral");
@@ -161,6 +165,7 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo& info, auto member, auto) {
     if (info.name != nullptr) proto::SetNumber(v.memory.stats.*member, CountField(m, info.name));
   });
+  v.memory.objects_bytes = CountField(Field(object, "use"), "memory_bytes");
   const json& w = Field(object, "window");
   v.window = {NumberField(w, "fps"),          NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
               NumberField(w, "gpu_use"),      NumberField(w, "gpu_share"),     NumberField(w, "wait_share"),

@@ -27,7 +27,8 @@ struct VgpuView {
   std::string sale;                        // "guaranteed", "oversold", "best-effort"
   double cap_now = 0;                      // at most the cap in its settings
   std::string promise;                     // what its promise needs, and whether that fits; "": nothing is promised
-  std::vector<std::string> warnings{};     // about its promise
+  bool promise_ignored = false;            // by the policy of its device
+  std::vector<std::string> warnings{};     // about its promises, memory included
   bool ephemeral = false;
   engine::VgpuSettings settings;  // the default where the daemon reports none
   std::vector<ProcessView> processes;
@@ -40,6 +41,7 @@ struct VgpuView {
     bool elastic = false, waits = false;
     std::uint64_t min_slots = 0, max_slots = 0, held_slots = 0, here_slots = 0;
     proto::ExecutorStatistics stats{};
+    std::uint64_t objects_bytes = 0;  // of all OpenCL objects, elastic or not
   } memory;
   struct {
     double fps = 0, frame_ms_mean = 0, frame_ms_p99 = 0, gpu_use = 0, gpu_share = 0, wait_share = 0;

@@ -97,22 +97,19 @@ std::uint64_t Balloon::guaranteed() const {
   return sum;
 }
 
-/// Returns the minimum as `first` and the maximum as `count`, in slots. A minimum is rounded up to whole slots and a
-/// maximum down, but never below the minimum.
+/// Returns the minimum as `first` and the maximum as `count`, in slots. Both are rounded up to whole slots, as a fixed
+/// limit is.
 Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max) const {
   const std::uint32_t least = arena_.SlotsFor(min);
-  const std::uint64_t whole = max.count / arena_.slot_bytes().count;
-  std::uint32_t most =
-      max.count == 0 ? arena_.slots() : static_cast<std::uint32_t>(std::min<std::uint64_t>(whole, arena_.slots()));
+  std::uint32_t most = max.count == 0 ? arena_.slots() : std::min(arena_.SlotsFor(max), arena_.slots());
   if (max.count != 0 && max < min)
     return Fail(
         Errc::kInvalidArgument,
-        fmt::format(
-            "vGPU {} can't have a minimum of {:.0f} MiB and a maximum of {:.0f} MiB; give the smaller one first",
-            id.value, PerMebibyte(min), PerMebibyte(max)));
+        fmt::format("memory: it can't have a minimum of {:g} MiB and a maximum of {:g} MiB; give the smaller one first",
+                    PerMebibyte(min), PerMebibyte(max)));
   if (least > arena_.slots())
     return Fail(Errc::kInvalidArgument,
-                fmt::format("vGPU {} can't be guaranteed {:.0f} MiB: the device has {} slots of {:.0f} MiB", id.value,
+                fmt::format("memory: it can't be guaranteed {:g} MiB: the device has {} slots of {:.0f} MiB",
                             PerMebibyte(min), arena_.slots(), PerMebibyte(arena_.slot_bytes())));
   most = std::max({most, least, std::min(arena_.slots(), 1U)});
   const Ballooned* member = Find(id);
@@ -122,10 +119,9 @@ Result<SlotRange> Balloon::Bounds(VgpuId id, Bytes min, Bytes max) const {
   if (more && least > 0 && others + least > limit)
     return Fail(
         Errc::kResourceExhausted,
-        fmt::format("vGPU {} can't be guaranteed {} slots of {:.0f} MiB: {} are guaranteed to others, of {} that "
+        fmt::format("memory: it can't be guaranteed {} slots of {:.0f} MiB: {} are guaranteed to others, of {} that "
                     "may be; at most {} can be. Ask for less, or raise sold_max",
-                    id.value, least, PerMebibyte(arena_.slot_bytes()), others, limit,
-                    limit > others ? limit - others : 0));
+                    least, PerMebibyte(arena_.slot_bytes()), others, limit, limit > others ? limit - others : 0));
   return SlotRange{least, most};
 }
 

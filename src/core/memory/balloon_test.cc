@@ -194,13 +194,15 @@ TEST(Balloon, BoundsTakeEffectAtOnceAndUnderAnyOverhead) {
   EXPECT_EQ(rig.balloon.MaxOf(VgpuId{1}), 3U);
 }
 
-TEST(Balloon, PartsOfSlotsAreRoundedInTheTenantsFavourForTheMinimum) {
+TEST(Balloon, PartsOfSlotsAreRoundedUpLikeAFixedLimit) {
   BalloonRig rig(16);
   ASSERT_TRUE(rig.balloon.Add(VgpuId{1}, MiB(100), MiB(100)).has_value());
   EXPECT_EQ(rig.Held(1), 2U);
   EXPECT_EQ(rig.balloon.MaxOf(VgpuId{1}), 2U);
   ASSERT_TRUE(rig.balloon.Add(VgpuId{2}, MiB(1), MiB(100)).has_value());
-  EXPECT_EQ(rig.balloon.MaxOf(VgpuId{2}), 1U);
+  EXPECT_EQ(rig.balloon.MaxOf(VgpuId{2}), 2U);
+  ASSERT_TRUE(rig.balloon.Add(VgpuId{3}, Bytes{}, MiB(2000)).has_value());
+  EXPECT_EQ(rig.balloon.MaxOf(VgpuId{3}), 16U) << "all there are";
 }
 
 TEST(Balloon, RefusesInWordsAndChangesNothing) {

@@ -56,11 +56,8 @@ Status Oversell::Add(VgpuId id, Share ceiling, Sale sale, bool restored) {
     const SalesOffer offer = OfferNow();
     sale = asked <= offer.guaranteed + kAlmost ? Sale::kGuaranteed : Sale::kOversold;
     if (asked > offer.most() + kAlmost)
-      return Fail(
-          Errc::kResourceExhausted,
-          fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}. Ask for less, try again later, "
-                      "or take the rest with best effort",
-                      asked * 100, std::floor(offer.most() * 100), offer.reason));
+      return Fail(Errc::kResourceExhausted, fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}",
+                                                        asked * 100, std::floor(offer.most() * 100), offer.reason));
   } else if (mode_ != OversellMode::kOff && sale == Sale::kGuaranteed &&
              CeilingsOf(Sale::kGuaranteed) + asked > 1 + kAlmost) {
     sale = Sale::kOversold;

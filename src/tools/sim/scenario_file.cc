@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <set>
 
+#include "cli/common/nearest.h"
 #include "platform/files.h"
+#include "sim/metrics.h"
 #include "tools/sim/cluster_section.h"
 #include "tools/sim/migration_section.h"
 #include "tools/sim/scenario_reader.h"
@@ -239,6 +241,42 @@ void ReadFault(ScenarioReader& reader, Scenario& scenario) {
   scenario.faults.push_back(fault);
 }
 
+/// The names that an expectation uses, of tenants or of several ("a*").
+std::vector<std::string> TenantsIn(const Expectation& expectation) {
+  std::vector<std::string> names{expectation.tenant, expectation.per_tenant};
+  for (const sim::Part& part : expectation.parts) names.push_back(part.tenant);
+  return names;
+}
+
+/// The first tenant of the run that `name` fits; null: none.
+const Tenant* TenantOfRun(const Scenario& scenario, const Run& run, const std::string& name) {
+  const bool several = name.ends_with('*');
+  for (const Tenant& tenant : scenario.tenants)
+    if ((several ? tenant.name.starts_with(name.substr(0, name.size() - 1)) : tenant.name == name) &&
+        (run.only.empty() || std::ranges::find(run.only, tenant.name) != run.only.end()))
+      return &tenant;
+  return nullptr;
+}
+
+/// Complains of a metric, a run or a tenant that there is not, before anything is played: the figure is asked for of
+/// runs without content.
+void CheckNames(ScenarioReader& reader, const Scenario& scenario, const Expectation& expectation) {
+  std::vector<sim::RunRecord> runs;
+  for (const Run& run : scenario.runs) {
+    sim::RunRecord& record = runs.emplace_back();
+    record.label = run.label;
+    for (const std::string& name : TenantsIn(expectation))
+      if (const Tenant* tenant = TenantOfRun(scenario, run, name)) record.tenants.emplace_back().name = tenant->name;
+  }
+  const auto value = sim::Measure(runs, expectation);
+  if (value || value.error().code != Errc::kNotFound) return;
+  std::vector<std::string> metrics;
+  for (const sim::Metric& metric : sim::MetricTable()) metrics.emplace_back(metric.name);
+  const std::string name = expectation.metric.substr(expectation.metric.rfind(':') + 1);
+  const bool known = std::ranges::find(metrics, name) != metrics.end();
+  reader.Complain(value.error().message + (known ? "" : cli::Suggestion(name, metrics)));
+}
+
 void ReadExpectation(ScenarioReader& reader, Scenario& scenario) {
   Expectation& e = scenario.expectations.emplace_back();
   const auto bound = [&](const char* key, std::optional<double>& value) {
@@ -266,6 +304,7 @@ void ReadExpectation(ScenarioReader& reader, Scenario& scenario) {
   bound("min", e.min);
   bound("max", e.max);
   if (!e.min && !e.max) reader.Complain("an expectation needs 'min', 'max' or both: without them it can't fail");
+  if (!scenario.tenants.empty()) CheckNames(reader, scenario, e);
 }
 
 }  // namespace
@@ -301,7 +340,14 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
     one.Whole("copies", copies, 1, 1'000'000);
     scenario.devices.assign(static_cast<std::size_t>(copies), device);
   });
-  reader.Each("tenant", [&](ScenarioReader& one) { ReadTenant(one, scenario); });
+  std::set<std::string> names;
+  reader.Each("tenant", [&](ScenarioReader& one) {
+    const std::size_t before = scenario.tenants.size();
+    ReadTenant(one, scenario);
+    for (std::size_t i = before; i < scenario.tenants.size(); ++i)
+      if (const std::string& name = scenario.tenants[i].name; !names.insert(name).second)
+        one.Complain(fmt::format("two tenants are called '{}'", name));
+  });
   ReadMigrationWorld(reader, scenario.migration);
   ReadClusterWorld(reader, scenario.cluster);
   reader.Each("run", [&](ScenarioReader& one) { ReadRun(one, scenario); });
@@ -320,9 +366,6 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
   for (const Run& run : scenario.runs)
     if (run.memory != sim::MemoryMode::kFixed && scenario.devices.front().memory < kSlotBytes)
       reader.Complain(fmt::format("run '{}': its device needs a memory_mb of 64 and more", run.label));
-  std::set<std::string> names;
-  for (const Tenant& tenant : scenario.tenants)
-    if (!names.insert(tenant.name).second) reader.Complain(fmt::format("two tenants are called '{}'", tenant.name));
   WEIR_TRY_STATUS(reader.End());
   return scenario;
 }

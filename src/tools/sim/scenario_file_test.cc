@@ -136,6 +136,18 @@ policy = "none"
   EXPECT_EQ(s.tenants[2].device, 0u);
 }
 
+TEST(ScenarioFile, NamesInExpectationsAreCheckedBeforeARun) {
+  const auto fault = [](const std::string& rest) { return FaultOf("[[expect]]\nmin = 1\n" + rest); };
+  EXPECT_EQ(fault("metric = \"fsp\"\nrun = \"none\"\ntenant = \"a\"\n"),
+            "x.toml:11: no metric 'fsp'; docs/scenarios.md lists them; did you mean 'fps'?");
+  EXPECT_EQ(fault("metric = \"mean:fsp\"\nrun = \"no\"\ntenant = \"a\"\n"),
+            "x.toml:11: no metric 'fsp'; docs/scenarios.md lists them; did you mean 'fps'?");
+  EXPECT_EQ(fault("metric = \"fps\"\nrun = \"some\"\ntenant = \"a\"\n"), "x.toml:11: no run 'some'");
+  EXPECT_EQ(fault("metric = \"fps\"\nrun = \"none\"\ntenant = \"b\"\n"), "x.toml:11: run 'none' has no tenant 'b'");
+  EXPECT_EQ(fault("metric = \"fps\"\nrun = \"none\"\ntenant = \"b*\"\n"), "x.toml:11: run 'none' has no tenant 'b*'");
+  Read("[[expect]]\nmin = 1\nmetric = \"fps\"\nrun = \"none\"\ntenant = \"a*\"\n");
+}
+
 TEST(ScenarioFile, ASweepIsARunForEachValue) {
   const sim::Scenario s = Read(R"([[sweep]]
 label = "fps"
@@ -213,7 +225,8 @@ oversell_params = { ratio = 3 }
 TEST(ScenarioFile, AnUnknownKeyIsRefusedWithItsLine) {
   EXPECT_EQ(FaultOf("[[tenant]]\nname = \"b\"\ngpu_ms = 1\nweigth = 3\n"), "x.toml:14: unknown key 'weigth'");
   EXPECT_EQ(FaultOf("[devices]\nname = \"b\"\n"), "x.toml:11: unknown key 'devices'");
-  EXPECT_EQ(FaultOf("[[expect]]\nmetric = \"fps\"\nmin = 1\nwarn = true\n"), "x.toml:14: unknown key 'warn'");
+  EXPECT_EQ(FaultOf("[[expect]]\nmetric = \"fps\"\nrun = \"none\"\ntenant = \"a\"\nmin = 1\nwarn = true\n"),
+            "x.toml:16: unknown key 'warn'");
 }
 
 TEST(ScenarioFile, AValueOfTheWrongTypeOrSizeIsRefusedWithItsLine) {
@@ -253,7 +266,7 @@ TEST(ScenarioFile, AnExpectationThatCannotFailIsRefused) {
 }
 
 TEST(ScenarioFile, NamesAreGivenOnce) {
-  EXPECT_EQ(FaultOf("[[tenant]]\nname = \"a\"\ngpu_ms = 1\n"), "x.toml:1: two tenants are called 'a'");
+  EXPECT_EQ(FaultOf("[[tenant]]\nname = \"a\"\ngpu_ms = 1\n"), "x.toml:11: two tenants are called 'a'");
   EXPECT_EQ(FaultOf("[[run]]\npolicy = \"none\"\n"), "x.toml:11: two runs are called 'none'");
   EXPECT_EQ(FaultOf("[[sweep]]\nlabel = \"s\"\npolicy = \"none\"\ntenant = \"a\"\nfps = [30, 30]\n"),
             "x.toml:11: two runs are called 's-30'");
@@ -355,9 +368,10 @@ min = 95
 paper = "100"
 note = "why"
 [[expect]]
-metric = "fps"
+metric = "latency_ms"
 run = "none"
-tenant = "b"
+tenant = "a"
+from = 5
 min = 1
 )"),
                              {});
@@ -365,7 +379,7 @@ min = 1
   ASSERT_EQ(judged.size(), 2u);
   EXPECT_TRUE(judged[0].met);
   EXPECT_FALSE(judged[1].met) << "what can't be reckoned is not met";
-  EXPECT_EQ(judged[1].fault, "run 'none' has no tenant 'b'");
+  EXPECT_EQ(judged[1].fault, "latency_ms of 'a' in run 'none' can't be reckoned: nothing in the window");
   const auto told = PlayedJson(played, judged);
   EXPECT_EQ(told["expectations"][0]["note"], "why");
   EXPECT_EQ(told["expectations"][0]["met"], true);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The name that was probably meant by a misspelled one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace weir::cli {
+
+/// The one of `names` that differs from `word` by the fewest letters (missing, added, wrong, or two exchanged); of
+/// equal ones the first. Empty if the nearest one differs in more than a third of the word's letters, or in all of
+/// them.
+std::string NearestName(std::string_view word, std::span<const std::string> names);
+
+/// "; did you mean 'NAME'?", or empty.
+std::string Suggestion(std::string_view word, std::span<const std::string> names);
+
+}  // namespace weir::cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with a command line, in one line of one style.
+#pragma once
+
+#include <string>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): of the library CLI11
+class App;
+class ParseError;
+}  // namespace CLI
+
+namespace weir::cli {
+
+/// The command that was given, as "weir vgpu create".
+std::string CommandName(const CLI::App& app);
+
+/// Names the argument that is wrong and, where one is near, the name that was probably meant. `app` has failed to parse
+/// with `error`.
+std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error);
+
+/// "unknown command 'x'", with the nearest command of `app`.
+std::string UnknownCommandText(const CLI::App& app, const std::string& word);
+
+}  // namespace weir::cli

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a new user meets first: options that say what they do, errors that say what to do, and commands that agree with
+the daemon that runs."""
+import json
+import os
+import subprocess
+import unittest
+
+import weir_e2e as e2e
+
+
+class Usage(unittest.TestCase):
+    def setUp(self):
+        self.node = e2e.Node().start()
+        self.addCleanup(self.node.close)
+
+    def weir(self, *arguments, code=0, run_dir=None):
+        done = subprocess.run([e2e.WEIR, "--run-dir", run_dir or self.node.run_dir, *arguments], capture_output=True,
+                              text=True, timeout=e2e.PATIENCE)
+        self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout}{done.stderr}")
+        return done
+
+    def test_keys_are_those_of_the_running_daemon(self):
+        keys = os.path.join(self.node.state_dir, "keys")
+        token = os.path.join(self.node.folder, "game.token")
+        self.assertIn(f"recorded in {keys}", self.weir("keys", "token", "game", "--out", token).stdout)
+        self.assertTrue(os.path.exists(os.path.join(keys, "ca.key")))
+        self.assertEqual(json.loads(self.weir("keys", "list", "--json").stdout)["dir"], keys)
+        self.assertIn("--force replaces it", self.weir("keys", "token", "game", "--out", token, code=4).stderr)
+        self.node.kill()
+        self.assertIn(f"recorded in {keys}", self.weir("keys", "list", "--state-dir", self.node.state_dir).stdout)
+
+    def test_a_daemon_without_keys_names_the_command_that_makes_them(self):
+        state, run = os.path.join(self.node.folder, "other"), os.path.join(self.node.folder, "run2")
+        refused = self.weir("serve", "--state-dir", state, "--listen", "127.0.0.1:0", code=3, run_dir=run).stderr
+        self.assertIn(f"'weir keys init --dir {state}/keys' makes them", refused)
+
+    def test_a_daemon_with_another_key_folder_tells_where_it_is(self):
+        keys = os.path.join(self.node.folder, "keys elsewhere")
+        self.weir("keys", "init", "--dir", keys)
+        self.node.kill()
+        self.node.arguments = ("--listen", "127.0.0.1:0", "--keys-dir", keys)
+        self.node.start()
+        self.assertIn(f"no tokens in {keys}", self.weir("keys", "list").stdout)
+
+    def test_memory_is_rounded_in_the_same_way_in_both_modes_and_said(self):
+        made = self.weir("vgpu", "create", "m", "--memory", "32M:70M")
+        rounding = "memory is given in slots of 64 MiB: a minimum of 32 MiB counts as 64 MiB, a maximum of 70 MiB counts as 128 MiB"
+        self.assertIn("warning: " + rounding, made.stderr)
+        self.assertIn(rounding, self.weir("vgpu", "show", "m").stdout)
+        self.assertIn("limit 32M:70M; OpenCL objects have 0", self.weir("vgpu", "show", "m").stdout)
+        self.weir("memory", "on", "--size", "1G")
+        memory = self.node.vgpu("m")["memory"]
+        self.assertEqual((memory["min_slots"], memory["max_slots"], memory["rounding"]), (1, 2, rounding))
+        self.assertEqual(self.weir("vgpu", "create", "n", "--memory", "128M:256M").stderr, "")
+        self.assertIn("vGPU 'n': memory: it can't be guaranteed 2048 MiB",
+                      self.weir("vgpu", "set", "n", "--memory", "2G:2G", code=2).stderr)
+
+    def test_a_number_out_of_range_is_answered_with_the_range(self):
+        self.weir("vgpu", "create", "a")
+        for option, value, says in (("--cap", "20", "cap = 20 is outside 0.01 … 1; write 0.2 or 20%"),
+                                    ("--fps", "-3", "fps = -3 is outside 0 … 1000 (0: no promise)"),
+                                    ("--weight", "0", "weight = 0 is outside 1 … 10000"),
+                                    ("--weight", "99999999999", "weight = 99999999999 is outside 1 … 10000")):
+            self.assertIn(says, self.weir("vgpu", "set", "a", option, value, code=2).stderr)
+
+    def test_a_refused_sale_names_the_holders_and_what_can_be_given(self):
+        self.weir("vgpu", "create", "holder")
+        self.weir("oversell", "strict")
+        refused = self.weir("vgpu", "create", "late", code=7).stderr
+        self.assertIn("Sold to: holder (100 %). Give a lower --cap, or --best-effort for idle time only", refused)
+        self.weir("vgpu", "create", "late", "--best-effort")
+
+    def test_a_promise_that_the_policy_ignores_is_said(self):
+        made = self.weir("vgpu", "create", "game", "--fps", "30").stderr
+        self.assertIn("ignores promised rates and latencies; 'weir policy sla-aware --device embedded' keeps them", made)
+
+    def test_top_waits_for_a_daemon_as_events_does(self):
+        self.weir("vgpu", "create", "kept")
+        log = os.path.join(self.node.folder, "top")
+        with open(log, "w") as out:
+            top = subprocess.Popen([e2e.WEIR, "--run-dir", self.node.run_dir, "top", "--interval", "100ms"], stdout=out,
+                                   stderr=subprocess.STDOUT)
+        self.addCleanup(e2e.end_all, [top])
+
+        def shown():
+            with open(log) as text:
+                return text.read()
+
+        e2e.wait_for(lambda: "kept" in shown(), "top shows the vGPU")
+        self.node.kill()
+        e2e.wait_for(lambda: "the daemon doesn't answer; waiting for it to return" in shown(), "top says so")
+        self.assertIsNone(top.poll())
+        self.node.start()
+        self.weir("vgpu", "create", "later")
+        e2e.wait_for(lambda: "later" in shown(), "top goes on")
+        self.node.kill()
+        self.weir("top", "--once", code=8)
+
+    def test_opengl_with_node_is_warned_of(self):
+        token = os.path.join(self.node.folder, "none.token")
+        said = self.weir("run", "--node", "127.0.0.1:1", "--token", token, "--", "glxgears", code=3).stderr
+        self.assertIn("glxgears uses OpenGL, which stays on this machine, neither paced nor metered", said)
+        self.assertIn(f"opening {token}: No such file", said)
+        self.assertIn("the program was not started", said)
+        script = os.path.join(self.node.folder, "a.py")
+        with open(script, "w") as text:
+            text.write("print(1)\n")
+        os.chmod(script, 0o644)
+        said = self.weir("run", "--node", "127.0.0.1:1", "--token", script, "--", "true", code=6).stderr
+        self.assertIn(f"other users can read {script}", said)
+        self.assertNotIn("OpenGL", said)
+
+    def test_names_in_a_scenario_are_checked_before_it_is_played(self):
+        scenario = os.path.join(self.node.folder, "s.toml")
+        with open(scenario, "w") as text:
+            text.write('name = "s"\nseconds = 1\n[[tenant]]\nname = "a"\ngpu_ms = 5\n[[run]]\npolicy = "none"\n'
+                       '[[expect]]\nmetric = "fsp"\nrun = "none"\ntenant = "a"\nmin = 1\n')
+        said = self.weir("sim", "run", scenario, code=2)
+        self.assertIn("s.toml:8: no metric 'fsp'", said.stderr)
+        self.assertIn("did you mean 'fps'?", said.stderr)
+        self.assertEqual(said.stdout, "")
+
+
+if __name__ == "__main__":
+    e2e.main()
