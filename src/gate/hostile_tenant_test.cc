@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -308,13 +309,20 @@ TEST_F(HostileTenant, MoreProcessesThanAVgpuMayHaveAreRefused) {
   EXPECT_EQ(CodeOf(one_more.Receive()), Errc::kUnavailable) << "and then closed";
   EXPECT_EQ(host_.Processes(), kProcessesPerVgpuMax);
   {
-    const weir::testing::Child executor([this] {
+    std::array<int, 2> known{};  // closed once the host knows the executor: an executor attaches after that
+    ASSERT_EQ(::pipe(known.data()), 0);
+    const weir::testing::Child executor([this, &known] {
+      ::close(known[1]);
+      char nothing = 0;
+      static_cast<void>(::read(known[0], &nothing, 1));
       const RawClient client(path_);
       static_cast<void>(client.Send(proto::AttachMessage{RawClient::GoodHello()}));
       for (;;) ::pause();
       return 0;
     });
+    ::close(known[0]);
     host_.SetExecutor(executor.pid());
+    ::close(known[1]);
     EXPECT_TRUE(WaitUntil([this] { return host_.Processes() == kProcessesPerVgpuMax + 1; }))
         << "the executor has a place beside theirs";
   }
