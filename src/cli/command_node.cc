@@ -13,6 +13,7 @@
 #include "cli/common/text_units.h"
 #include "cli/common/version.h"
 #include "cli/common/views.h"
+#include "cli/left_running.h"
 #include "cli/options.h"
 #include "core/schedule/policy_table.h"
 #include "device/opencl_devices.h"
@@ -145,19 +146,21 @@ Result<int> SetPolicy(const Session& session, const std::string& name, const std
 /// Asks the daemon to end, and waits until its socket no longer answers.
 Result<int> Stop(const Session& session) {
   const ControlClient client = session.client();
-  WEIR_TRY(const json before, client.Get("/v1/status"));
-  const std::int64_t programs = WholeField(before, "processes");
+  WEIR_TRY(const Snapshot before, TakeSnapshot(client));
+  const AttachedProcesses attached(before.vgpus);
   WEIR_TRY(const json reply, client.Post("/v1/shutdown"));
   constexpr int kTries = 200;
   for (int i = 0; i < kTries; ++i) {
     const auto status = client.Get("/v1/status");
     if (!status && status.error().code == Errc::kUnavailable) {
+      const std::size_t left = attached.CountLeft();
       if (session.json)
         PrintJson(reply);
+      else if (left == 0)
+        fmt::print("stopped\n");
       else
-        fmt::print("stopped{}\n", programs == 0 ? ""
-                                                : fmt::format("; {} process{} of vGPUs now run{} unthrottled", programs,
-                                                              programs == 1 ? "" : "es", programs == 1 ? "s" : ""));
+        fmt::print("stopped; {} process{} of vGPUs continue{} unthrottled\n", left, left == 1 ? "" : "es",
+                   left == 1 ? "s" : "");
       return 0;
     }
     poll(nullptr, 0, 25);

@@ -82,7 +82,7 @@ class Commands(e2e.WithNode):
         program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--name", "mine", "--", "glxgears"])
         e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, "the vGPU is there")
         self.wait_frames("mine")
-        self.assertEqual(self.ok("stop"), "stopped; 1 process of vGPUs now runs unthrottled\n")
+        self.assertEqual(self.ok("stop"), "stopped; 1 process of vGPUs continues unthrottled\n")
         self.assertIsNone(program.poll())
 
     def test_run_forwards_the_exit_status_and_the_output(self):

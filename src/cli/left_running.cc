@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/left_running.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "platform/process.h"
+#include "platform/unix_connections.h"
+#include "proto/attach_messages.h"
+
+namespace weir::cli {
+namespace {
+
+bool HasEnded(int pidfd) {
+  pollfd entry{pidfd, POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+}  // namespace
+
+AttachedProcesses::AttachedProcesses(const std::vector<VgpuView>& vgpus) {
+  for (const VgpuView& vgpu : vgpus)
+    for (const ProcessView& process : vgpu.processes) {
+      const auto pid = static_cast<pid_t>(process.pid);
+      auto pidfd = platform::OpenPidFd(pid);
+      if (!pidfd) continue;  // it has ended
+      const std::string_view api = process.api;
+      processes_.push_back({pid, std::move(*pidfd),
+                            api == proto::NameOf(proto::Api::kOpenCl) || api == proto::NameOf(proto::Api::kModule)});
+    }
+}
+
+std::size_t AttachedProcesses::CountLeft() const {
+  return static_cast<std::size_t>(std::ranges::count_if(processes_, [](const Process& process) {
+    if (HasEnded(process.pidfd.get())) return false;
+    if (!process.serves_a_program) return true;
+    const auto open = platform::HasOpenUnixConnection(process.pid);
+    return open ? *open : open.error().code != Errc::kNotFound;
+  }));
+}
+
+}  // namespace weir::cli
