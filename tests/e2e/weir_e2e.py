@@ -47,6 +47,12 @@ def processor_ticks():
     return user + nice + system + interrupts + soft, stolen
 
 
+def last_lines(file, count=10, most_bytes=4096):
+    """Of a file that another process may still write to."""
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), most_bytes, max(0, size - most_bytes)).decode(errors="replace").splitlines()[-count:]
+
+
 def end_all(processes):
     """Kills those that still run, and closes their output files."""
     for process in processes:
@@ -141,6 +147,19 @@ class Node:
         if status != 200:
             raise AssertionError(f"policy {name}: {status} {body}")
 
+    def report(self):
+        """What a reader of a failed test wants to know of the daemon."""
+        status = self.process.poll() if self.process else "never started"
+        lines = ["the daemon " + ("runs" if status is None else f"ended with {status}; its last lines:")]
+        lines += ["    " + line for line in self.log_text().splitlines()[-10:]]
+        if status is None:
+            for vgpu in self.get("/v1/vgpus")["vgpus"]:
+                lines.append("vGPU " + json.dumps({key: vgpu[key] for key in (
+                    "name", "device", "state", "settings", "cap_now", "totals", "processes")}))
+            for event in self.get("/v1/events?limit=1000")["events"][-20:]:
+                lines.append("event " + json.dumps(event))
+        return lines
+
     def vgpu(self, name):
         return self.get(f"/v1/vgpus/{name}")
 
@@ -208,14 +227,29 @@ class Tenants:
     def __init__(self, display):
         self.display = display
         self.processes = []
+        self.errors = {}  # by pid, what a program writes to its standard error, unless the test reads that itself
 
     def start(self, command, environment=None, **options):
+        errors = None if "stderr" in options else tempfile.TemporaryFile()
         process = subprocess.Popen(
             command, env={**os.environ, **self.display.environment, **(environment or {})},
-            stdout=options.pop("stdout", subprocess.DEVNULL), stderr=options.pop("stderr", subprocess.DEVNULL),
+            stdout=options.pop("stdout", subprocess.DEVNULL), stderr=options.pop("stderr", errors),
             start_new_session=True, **options)
         self.processes.append(process)
+        if errors:
+            self.errors[process.pid] = errors
         return process
+
+    def report(self):
+        """What a reader of a failed test wants to know of the programs."""
+        lines = []
+        for process in self.processes:
+            status = process.poll()
+            lines.append(f"{process.pid} {' '.join(process.args)[:200]}: "
+                         + ("runs" if status is None else f"ended with {status}"))
+            if process.pid in self.errors:
+                lines += ["    " + line for line in last_lines(self.errors[process.pid])]
+        return lines
 
     def stop(self, process):
         try:
@@ -228,6 +262,8 @@ class Tenants:
     def close(self):
         for process in list(self.processes):
             self.stop(process)
+        for errors in self.errors.values():
+            errors.close()
 
 
 # Three programs that keep the device busy, with frames of different lengths; one of them uses EGL.
@@ -246,6 +282,18 @@ class WithNode(unittest.TestCase):
         self.addCleanup(self.display.close)
         self.tenants = Tenants(self.display)
         self.addCleanup(self.tenants.close)
+        self.addCleanup(self.explain_a_failure)
+
+    def explain_a_failure(self):
+        """Runs before anything is ended. A failure that a busy machine shows once in fifty runs must explain itself."""
+        if self._outcome.success:
+            return
+        print(f"\n-- {self.id()} has failed; its programs and its daemon:", file=sys.stderr)
+        for part in (self.tenants, self.node):
+            try:
+                print(*part.report(), sep="\n", file=sys.stderr)
+            except Exception as why:  # a daemon that the test has stopped or damaged
+                print(f"({why})", file=sys.stderr)
 
     def make_node(self):
         return Node(*self.serve_arguments)
