@@ -266,6 +266,7 @@ class Top(Tools):
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.split("\x1b[H")[-1]).replace("\r", "").splitlines()
 
     def test_it_fits_its_terminal_follows_its_size_and_ends_at_q(self):
+        self.node.policy("sla-aware")  # which keeps promised rates; others ignore them, and top says so
         self.node.create("game", fps=60, weight=50)
         self.start(["glxgears"], "game")
         self.wait_frames("game")
