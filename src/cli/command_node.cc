@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include "cli/common/places.h"
 #include "cli/common/snapshot.h"
@@ -17,6 +19,8 @@
 #include "cli/options.h"
 #include "core/schedule/policy_table.h"
 #include "device/opencl_devices.h"
+#include "platform/clock.h"
+#include "platform/process.h"
 #include "tools/doctor/debug_report.h"
 
 namespace weir::cli {
@@ -143,16 +147,37 @@ Result<int> SetPolicy(const Session& session, const std::string& name, const std
   return 0;
 }
 
-/// Asks the daemon to end, and waits until its socket no longer answers.
+/// The programs that the daemon keeps running, by pidfd.
+std::vector<platform::Fd> HelpersOf(const json& status) {
+  std::vector<platform::Fd> helpers;
+  for (const json& helper : status.value("helpers", json::array()))
+    if (auto opened = platform::OpenPidFd(static_cast<pid_t>(WholeField(helper, "pid"))); opened)
+      helpers.push_back(std::move(*opened));
+  return helpers;
+}
+
+/// Waits for the end of these processes, at most until `deadline`.
+void AwaitEnd(const std::vector<platform::Fd>& processes, Instant deadline) {
+  for (const platform::Fd& process : processes) {
+    pollfd entry{process.get(), POLLIN, 0};
+    ::poll(&entry, 1, static_cast<int>(MillisecondsOf(std::max(deadline - platform::Now(), Duration(0)))));
+  }
+}
+
+/// Asks the daemon to end, and waits until its socket no longer answers. Programs of other machines are clients of the
+/// portals, which end with the daemon; they do not count among those that continue.
 Result<int> Stop(const Session& session) {
   const ControlClient client = session.client();
+  WEIR_TRY(const json status, client.Get("/v1/status"));
+  const std::vector<platform::Fd> helpers = HelpersOf(status);
   WEIR_TRY(const Snapshot before, TakeSnapshot(client));
   const AttachedProcesses attached(before.vgpus);
   WEIR_TRY(const json reply, client.Post("/v1/shutdown"));
   constexpr int kTries = 200;
   for (int i = 0; i < kTries; ++i) {
-    const auto status = client.Get("/v1/status");
-    if (!status && status.error().code == Errc::kUnavailable) {
+    const auto answer = client.Get("/v1/status");
+    if (!answer && answer.error().code == Errc::kUnavailable) {
+      AwaitEnd(helpers, platform::Now() + seconds(2));
       const std::size_t left = attached.CountLeft();
       if (session.json)
         PrintJson(reply);

@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "platform/process.h"
 #include "platform/unix_connections.h"
@@ -23,21 +22,21 @@ bool HasEnded(int pidfd) {
 AttachedProcesses::AttachedProcesses(const std::vector<VgpuView>& vgpus) {
   for (const VgpuView& vgpu : vgpus)
     for (const ProcessView& process : vgpu.processes) {
+      if (process.api == proto::NameOf(proto::Api::kModule)) continue;
       const auto pid = static_cast<pid_t>(process.pid);
       auto pidfd = platform::OpenPidFd(pid);
       if (!pidfd) continue;  // it has ended
-      const std::string_view api = process.api;
-      processes_.push_back({pid, std::move(*pidfd),
-                            api == proto::NameOf(proto::Api::kOpenCl) || api == proto::NameOf(proto::Api::kModule)});
+      processes_.push_back(
+          {pid, std::move(*pidfd), process.api == proto::NameOf(proto::Api::kOpenCl) ? vgpu.opencl : ""});
     }
 }
 
 std::size_t AttachedProcesses::CountLeft() const {
   return static_cast<std::size_t>(std::ranges::count_if(processes_, [](const Process& process) {
     if (HasEnded(process.pidfd.get())) return false;
-    if (!process.serves_a_program) return true;
-    const auto open = platform::HasOpenUnixConnection(process.pid);
-    return open ? *open : open.error().code != Errc::kNotFound;
+    if (process.executor_at.empty()) return true;
+    const auto client = platform::HasClientAt(process.executor_at, process.pid);
+    return client ? *client : client.error().code != Errc::kNotFound;
   }));
 }
 

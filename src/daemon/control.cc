@@ -235,7 +235,7 @@ ordered_json HelpersJson(const ControlContext& context) {
   ordered_json helpers = ordered_json::array();
   if (context.kept == nullptr) return helpers;
   for (const auto& process : *context.kept)
-    helpers.push_back({{"name", process->name()}, {"problem", process->problem()}});
+    helpers.push_back({{"name", process->name()}, {"pid", process->pid()}, {"problem", process->problem()}});
   return helpers;
 }
 

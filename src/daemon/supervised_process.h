@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps a program running as long as the daemon: starts it with the daemon and restarts it when it ends. The program is
-// left running when the daemon ends.
+// Keeps a program running as long as the daemon: starts it with the daemon and restarts it when it ends. When the
+// daemon ends, the program notices that its parent has ended, and ends too.
 #pragma once
 
 #include <sys/types.h>
@@ -27,6 +27,8 @@ class SupervisedProcess {
   /// Asks the process to end and stops restarting it. The object may then be destroyed.
   void End();
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// 0: it does not run.
+  [[nodiscard]] pid_t pid() const { return pid_; }
   /// Why the process does not run or keeps ending; empty: no problem.
   [[nodiscard]] std::string problem() const;
   SupervisedProcess(const SupervisedProcess&) = delete;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/unix_connections.h"
 
-#include <fmt/format.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
@@ -24,19 +23,17 @@
 namespace weir::platform {
 namespace {
 
-constexpr unsigned char kEstablished = 1;    // TCP_ESTABLISHED, which the kernel uses for Unix sockets too
-constexpr unsigned char kShutBothWays = 3;   // RCV_SHUTDOWN | SEND_SHUTDOWN: the peer has closed its end
-constexpr std::size_t kAnswerBytes = 1024;   // of one socket; the kernel sends about a hundred
-constexpr timeval kAnswerTime{.tv_sec = 1};  // the kernel answers at once
+constexpr unsigned char kEstablished = 1;   // TCP_ESTABLISHED, which the kernel uses for Unix sockets too
+constexpr char kShutBothWays = 3;           // RCV_SHUTDOWN | SEND_SHUTDOWN: the peer has closed its end
+constexpr std::size_t kAnswerBytes = 1024;  // of one socket; the kernel sends about a hundred
+constexpr timeval kAnswerTime{1, 0};        // the kernel answers at once
 
-/// The inode numbers of the sockets behind the process's descriptors, but 0, 1 and 2.
+/// The inode numbers of the sockets behind the process's descriptors.
 Result<std::vector<std::uint32_t>> SocketsOf(pid_t pid) {
   std::vector<std::uint32_t> sockets;
   std::error_code error;
-  const std::string folder = fmt::format("/proc/{}/fd", pid);
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    if (name == "0" || name == "1" || name == "2") continue;
     std::error_code gone;  // closed meanwhile
     const std::string target = std::filesystem::read_symlink(entry->path(), gone).string();
     constexpr std::string_view kPrefix = "socket:[";
@@ -54,19 +51,21 @@ struct DiagRequest {
   unix_diag_req body;
 };
 
-/// What an answer says: whether the socket is connected and the peer has not closed it.
-bool SaysOpen(const unix_diag_msg& socket, std::size_t attribute_bytes) {
-  if (socket.udiag_state != kEstablished) return false;
+/// What an answer says: whether the socket has this name, is connected, and its peer has not closed it.
+bool IsClientAt(std::string_view path, const unix_diag_msg& socket, std::size_t attribute_bytes) {
+  bool named = false, shut = false;
   auto left = static_cast<int>(attribute_bytes);
   const auto* attribute = reinterpret_cast<const rtattr*>(&socket + 1);
-  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
-    if (attribute->rta_type == UNIX_DIAG_SHUTDOWN && RTA_PAYLOAD(attribute) >= 1)
-      return *static_cast<const unsigned char*>(RTA_DATA(attribute)) != kShutBothWays;
-  return true;
+  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
+    const std::string_view value(static_cast<const char*>(RTA_DATA(attribute)), RTA_PAYLOAD(attribute));
+    if (attribute->rta_type == UNIX_DIAG_NAME) named = value.substr(0, value.find('\0')) == path;
+    if (attribute->rta_type == UNIX_DIAG_SHUTDOWN && !value.empty()) shut = value.front() == kShutBothWays;
+  }
+  return socket.udiag_state == kEstablished && named && !shut;
 }
 
-/// Asks the kernel about one socket. A socket that is not a Unix socket, or has been closed meanwhile, is not open.
-Result<bool> IsOpen(int diagnosis, std::uint32_t inode) {
+/// Asks the kernel about one socket. One that is not a Unix socket, or has been closed meanwhile, is no connection.
+Result<bool> IsClientAt(std::string_view path, int diagnosis, std::uint32_t inode) {
   DiagRequest request{};
   request.header.nlmsg_len = sizeof request;
   request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -74,6 +73,7 @@ Result<bool> IsOpen(int diagnosis, std::uint32_t inode) {
   request.body.sdiag_family = AF_UNIX;
   request.body.udiag_states = ~0U;
   request.body.udiag_ino = inode;
+  request.body.udiag_show = UDIAG_SHOW_NAME;
   request.body.udiag_cookie[0] = request.body.udiag_cookie[1] = ~0U;  // any
   if (::send(diagnosis, &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request))
     return ErrnoError("asking the kernel about a socket", errno);
@@ -92,21 +92,21 @@ Result<bool> IsOpen(int diagnosis, std::uint32_t inode) {
   }
   if (header->nlmsg_len < NLMSG_LENGTH(sizeof(unix_diag_msg)))
     return Fail(Errc::kInternal, "the kernel's answer about a socket is cut off");
-  return SaysOpen(*static_cast<const unix_diag_msg*>(NLMSG_DATA(header)),
-                  header->nlmsg_len - NLMSG_LENGTH(sizeof(unix_diag_msg)));
+  return IsClientAt(path, *static_cast<const unix_diag_msg*>(NLMSG_DATA(header)),
+                    header->nlmsg_len - NLMSG_LENGTH(sizeof(unix_diag_msg)));
 }
 
 }  // namespace
 
-Result<bool> HasOpenUnixConnection(pid_t pid) {
+Result<bool> HasClientAt(const std::string& path, pid_t pid) {
   WEIR_TRY_STATUS(StartTimeOf(pid));
   WEIR_TRY(const auto sockets, SocketsOf(pid));
   const Fd diagnosis(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!diagnosis) return ErrnoError("opening the kernel's socket diagnosis", errno);
   ::setsockopt(diagnosis.get(), SOL_SOCKET, SO_RCVTIMEO, &kAnswerTime, sizeof kAnswerTime);
   for (const std::uint32_t inode : sockets) {
-    WEIR_TRY(const bool open, IsOpen(diagnosis.get(), inode));
-    if (open) return true;
+    WEIR_TRY(const bool client, IsClientAt(path, diagnosis.get(), inode));
+    if (client) return true;
   }
   return false;
 }

@@ -4,13 +4,15 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 #include "base/result.h"
 
 namespace weir::platform {
 
-/// Whether a connected Unix socket of the process, other than its standard input and outputs, has a peer that has not
-/// closed it. kNotFound: no such process. Other errors: this process may not look at that one, or the kernel has no
-/// socket diagnosis.
-Result<bool> HasOpenUnixConnection(pid_t pid);
+/// Whether the process has a connection that was accepted at the Unix socket `path` and whose other end has not been
+/// closed. kNotFound: no such process. Other errors: this process may not look at that one, or the kernel has no socket
+/// diagnosis.
+Result<bool> HasClientAt(const std::string& path, pid_t pid);
 
 }  // namespace weir::platform

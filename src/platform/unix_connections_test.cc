@@ -3,96 +3,81 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
+#include <cstring>
+#include <string>
 
 #include "platform/fd.h"
 #include "tests/harness/child.h"
 #include "tests/harness/code_of.h"
+#include "tests/harness/temp_folder.h"
 
 namespace weir::platform {
 namespace {
 
-using weir::testing::Child;
 using weir::testing::CodeOf;
 
-struct SocketPair {
-  Fd here, there;
-  explicit SocketPair(int type = SOCK_STREAM) {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
-    here.Reset(ends[0]);
-    there.Reset(ends[1]);
+class UnixConnections : public ::testing::Test {
+ protected:
+  [[nodiscard]] sockaddr_un Address() const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path_.c_str(), sizeof address.sun_path - 1);
+    return address;
   }
+  void Listen(int type) {
+    ::unlink(path_.c_str());
+    listener_.Reset(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = Address();
+    ASSERT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(listener_.get(), 4), 0);
+  }
+  [[nodiscard]] Fd Connect(int type) const {
+    Fd client(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = Address();
+    EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return client;
+  }
+  [[nodiscard]] bool HasClient(const std::string& path) const {
+    const auto has = HasClientAt(path, ::getpid());
+    EXPECT_TRUE(has) << has.error().message;
+    return has && *has;
+  }
+
+  weir::testing::TempFolder folder_;
+  const std::string path_ = folder_.path() + "/socket";
+  Fd listener_;
 };
 
-/// A child that has only the descriptors 0, 1, 2 and `kept`, until it is killed.
-Child ChildWith(int kept, int as = 9) {
-  return Child([kept, as] {
-    if (::dup2(kept, as) < 0) return 1;
-    ::close_range(3, static_cast<unsigned>(as) - 1, 0);
-    ::close_range(static_cast<unsigned>(as) + 1, ~0U, 0);
-    const char ready = 1;
-    if (::write(as, &ready, 1) != 1) return 1;
-    for (;;) ::pause();
-  });
-}
-
-void AwaitReady(int from) {
-  char ready = 0;
-  ASSERT_EQ(::read(from, &ready, 1), 1);
-}
-
-TEST(UnixConnections, IsOpenUntilThePeerClosesItsEnd) {
+TEST_F(UnixConnections, AClientIsThereUntilItClosesItsEnd) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
-    SocketPair pair(type);
-    Child child = ChildWith(pair.there.get());
-    pair.there.Reset();
-    AwaitReady(pair.here.get());
-    const auto before = HasOpenUnixConnection(child.pid());
-    ASSERT_TRUE(before) << before.error().message;
-    EXPECT_TRUE(*before);
-    pair.here.Reset();
-    const auto after = HasOpenUnixConnection(child.pid());
-    ASSERT_TRUE(after) << after.error().message;
-    EXPECT_FALSE(*after);
+    Listen(type);
+    EXPECT_FALSE(HasClient(path_)) << "the listening socket has the same name";
+    Fd client = Connect(type);
+    const Fd accepted(::accept(listener_.get(), nullptr, nullptr));
+    ASSERT_TRUE(accepted);
+    EXPECT_TRUE(HasClient(path_));
+    client.Reset();
+    EXPECT_FALSE(HasClient(path_));
   }
 }
 
-TEST(UnixConnections, AStandardOutputThatIsASocketIsNoConnection) {
-  SocketPair pair;
-  const Child child([&pair] {
-    ::dup2(pair.there.get(), 0);
-    ::dup2(pair.there.get(), 1);
-    ::dup2(pair.there.get(), 2);
-    ::close_range(3, ~0U, 0);
-    const char ready = 1;
-    if (::write(1, &ready, 1) != 1) return 1;
-    for (;;) ::pause();
-  });
-  AwaitReady(pair.here.get());
-  const auto open = HasOpenUnixConnection(child.pid());
-  ASSERT_TRUE(open) << open.error().message;
-  EXPECT_FALSE(*open);
+TEST_F(UnixConnections, OtherConnectionsAreNoClients) {
+  Listen(SOCK_STREAM);
+  const Fd client = Connect(SOCK_STREAM);  // has no name itself
+  const Fd accepted(::accept(listener_.get(), nullptr, nullptr));
+  EXPECT_FALSE(HasClient(path_ + "2"));
+  EXPECT_FALSE(HasClient(""));
+  EXPECT_TRUE(HasClient(path_));
 }
 
-TEST(UnixConnections, APipeIsNoConnection) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::pipe(ends.data()), 0);
-  const Fd read(ends[0]), write(ends[1]);
-  const Child child = ChildWith(write.get());
-  AwaitReady(read.get());
-  const auto open = HasOpenUnixConnection(child.pid());
-  ASSERT_TRUE(open) << open.error().message;
-  EXPECT_FALSE(*open);
-}
-
-TEST(UnixConnections, AProcessThatHasEndedHasNone) {
-  Child child([] { return 0; });
+TEST_F(UnixConnections, AProcessThatHasEndedHasNone) {
+  weir::testing::Child child([] { return 0; });
   const pid_t pid = child.pid();
   child.Wait();
-  EXPECT_EQ(CodeOf(HasOpenUnixConnection(pid)), Errc::kNotFound);
+  EXPECT_EQ(CodeOf(HasClientAt(path_, pid)), Errc::kNotFound);
 }
 
 }  // namespace
