@@ -286,7 +286,8 @@ class WithNode(unittest.TestCase):
 
     def explain_a_failure(self):
         """Runs before anything is ended. A failure that a busy machine shows once in fifty runs must explain itself."""
-        if self._outcome.success:
+        result = self._outcome.result
+        if all(test is not self for test, _ in result.failures + result.errors):
             return
         print(f"\n-- {self.id()} has failed; its programs and its daemon:", file=sys.stderr)
         for part in (self.tenants, self.node):
