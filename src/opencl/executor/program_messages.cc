@@ -59,6 +59,8 @@ std::optional<KnownDevice> KnownAs(const std::vector<cl_device_id>& natives, std
   return std::nullopt;
 }
 
+/// Asked only for a client that wants the binary: PoCL 3.1 crashes here while another process builds the same program
+/// for the first time, because they share a cache.
 std::vector<std::size_t> BinarySizes(const cl_icd_dispatch& cl, cl_program program, std::size_t count) {
   std::vector<std::size_t> sizes(count);
   if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof sizes[0], sizes.data(), nullptr) !=
@@ -135,7 +137,6 @@ std::vector<std::string> LongNames(const cl_icd_dispatch& cl, cl_program program
 wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, const Program& program) {
   wire::BuildFacts facts;
   const std::vector<cl_device_id> natives = DevicesOfProgram(cl, program.native);
-  const std::vector<std::size_t> sizes = BinarySizes(cl, program.native, natives.size());
   std::vector<KnownDevice> devices;
   for (const auto& [id, device] : program.context->devices)
     if (const auto known = KnownAs(natives, id, *device)) devices.push_back(*known);
@@ -150,7 +151,6 @@ wire::BuildFacts FactsOfBuild(const cl_icd_dispatch& cl, const Program& program)
     there.device = device.id;
     there.status = NumberFrom<cl_build_status>(get(CL_PROGRAM_BUILD_STATUS), CL_BUILD_ERROR);
     there.binary_type = NumberFrom<cl_program_binary_type>(get(CL_PROGRAM_BINARY_TYPE));
-    there.binary_size = sizes[device.place];
     there.global_variables = NumberFrom<std::size_t>(get(CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE));
     there.log = TextFrom(get(CL_PROGRAM_BUILD_LOG));
     built |= there.status == CL_BUILD_SUCCESS && there.binary_type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
