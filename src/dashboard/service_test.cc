@@ -136,15 +136,18 @@ class PageStream {
     if (!text.starts_with("event: ") || end == std::string::npos) return {};
     return {text.substr(7, end - 7), json::parse(text.substr(end + std::string("\ndata: ").size()))};
   }
-  /// The next event of this name; what comes before is passed over, and its names are kept.
+  /// The next event of this name; what comes before is passed over, and its names are kept. Null: there is none among
+  /// the next ones.
   json Find(const std::string& name) {
+    constexpr int kPassedMost = 100;  // ticks come without an end
     passed_.clear();
-    for (;;) {
+    for (int i = 0; i < kPassedMost; ++i) {
       Event event = Next();
       if (event.name.empty()) return nullptr;
       if (event.name == name) return std::move(event.data);
       passed_.push_back(event.name);
     }
+    return nullptr;
   }
   [[nodiscard]] const std::vector<std::string>& passed() const { return passed_; }
 
