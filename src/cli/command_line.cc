@@ -106,6 +106,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   std::vector<ProgramCommand> with_program;
   with_program.push_back({&AddRun(weir, session).app(), /*needs_dashes=*/false});
   AddTop(weir, session);
+  AddDashboard(weir, session);
   with_program.push_back({&AddRecord(weir, session).app(), /*needs_dashes=*/true});
   with_program.push_back({&AddDoctor(weir, session).app(), /*needs_dashes=*/false});
   AddVgpu(weir, session);

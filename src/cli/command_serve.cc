@@ -18,6 +18,7 @@
 #include "core/schedule/policy_table.h"
 #include "daemon/serve.h"
 #include "device/find.h"
+#include "http/address.h"
 #include "modules/blob_keeper.h"
 #include "net/keys.h"
 #include "net/tcp_stream.h"
@@ -42,6 +43,8 @@ struct ServeFlags {
   bool peers_plain_too = false;
   std::string modules, store, placement;
   std::int64_t units = 0;  // compute units of a part of the device; 0: the whole device
+  std::string http;
+  bool http_read_only = false, http_plain = false;
   bool is_private = false;
   bool quiet = false;
 };
@@ -78,8 +81,26 @@ Status CheckPortIsFree(const std::string& listen) {
   }
 }
 
-Status CheckPortsAreFree(const std::vector<daemon::PortalSetup>& portals) {
-  for (const daemon::PortalSetup& portal : portals) WEIR_TRY_STATUS(CheckPortIsFree(portal.listen));
+Status CheckPortsAreFree(const daemon::ServeOptions& options) {
+  for (const daemon::PortalSetup& portal : options.portals) WEIR_TRY_STATUS(CheckPortIsFree(portal.listen));
+  if (!options.dashboard) return Ok();
+  Status status = CheckPortIsFree(options.dashboard->listen);
+  if (!status && status.error().code == Errc::kBusy)
+    return Fail(Errc::kBusy, "--http: " + status.error().message + "; choose another port");
+  return status;
+}
+
+/// The page for browsers.
+Status AddPage(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
+  if (flags.http.empty()) return Ok();
+  WEIR_TRY(const http::Address address, http::ParseAddress(flags.http));
+  if (const std::string problem = http::ProblemOfPage(address, flags.http_plain); !problem.empty())
+    return Fail(Errc::kInvalidArgument, "--http: " + problem);
+  options.dashboard = daemon::DashboardSetup{.program = FindHelper(self, kDashboard),
+                                             .listen = flags.http,
+                                             .plain = flags.http_plain,
+                                             .read_only = flags.http_read_only,
+                                             .quiet = flags.quiet};
   return Ok();
 }
 
@@ -267,6 +288,16 @@ void AddNetworkOptions(const Command& command, ServeFlags& flags) {
   command.Add("--peer-plain", "HOST:PORT=VGPU", flags.peers_plain, "As --peer, without encryption or token");
 }
 
+/// The page for browsers.
+void AddPageOptions(const Command& command, ServeFlags& flags) {
+  command.Add("--http", "HOST:PORT", flags.http,
+              "Serve a page that shows the node and changes it, to browsers that have its token ('weir dashboard')");
+  command.AddFlag("--http-read-only", flags.http_read_only, "The page changes nothing");
+  command.AddFlag(
+      "--http-plain", flags.http_plain,
+      "The page needs no token: every process of this machine has full access. For loopback addresses only");
+}
+
 void AddClusterOptions(const Command& command, ServeFlags& flags) {
   command.Add("--manager", "HOST:PORT,...", flags.managers,
               "Join the cluster of these managers ('weir manager') and execute their runs");
@@ -298,6 +329,8 @@ void RejectServeUsage(const ServeFlags& flags) {
   const auto nvidia = [](const std::string& device) { return device.starts_with("nvidia:"); };
   if (!flags.nvml_library.empty() && std::ranges::none_of(flags.devices, nvidia))
     RejectUsage("serve: --nvml-library is of --device nvidia:GPU");
+  if (flags.http.empty() && (flags.http_read_only || flags.http_plain))
+    RejectUsage("serve: --http-read-only and --http-plain are of --http");
   if (flags.offer_parts.empty() && !flags.offer_host.empty()) RejectUsage("serve: --offer-host is of --offer-parts");
 }
 
@@ -328,7 +361,8 @@ Result<int> RunServe(const Session& session, const ServeFlags& flags) {
   WEIR_TRY_STATUS(AddPeers(flags, self, options));
   WEIR_TRY_STATUS(AddMember(flags, self, options));
   WEIR_TRY_STATUS(AddModules(flags, self, options));
-  options.may_listen = [portals = options.portals] { return CheckPortsAreFree(portals); };
+  WEIR_TRY_STATUS(AddPage(flags, self, options));
+  options.may_listen = [&options] { return CheckPortsAreFree(options); };
   options.exit_when_idle = flags.is_private;
   options.idle_exit_after = kPrivateIdle;
   options.quiet = flags.quiet;
@@ -352,11 +386,13 @@ void AddServe(Command app, Session& session) {
       "  weir serve --peer gpu2:7700=parts.token    # parts of launches that do not fit run there\n"
       "  weir serve --manager m1:7710 --listen :7700 --offer-parts parts --peers-token tokens/   # any node that "
       "offers\n"
+      "  weir serve --http 127.0.0.1:8080    # the node in a browser\n"
       "  weir serve --modules kernels  # 'weir vgpu create kernels' and 'weir module register' go with it\n"
       "  weir serve --run-dir /tmp/w --state-dir /tmp/w/state    # beside another daemon\n",
       session);
   AddDeviceOptions(command, *flags);
   AddNetworkOptions(command, *flags);
+  AddPageOptions(command, *flags);
   AddClusterOptions(command, *flags);
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");

@@ -114,6 +114,7 @@ void AddSettingOptions(Command command, GivenSettings& settings, bool creates);
 
 // Each adds its command to `app`; when it is the one given, session.action is set.
 void AddServe(Command app, Session& session);
+void AddDashboard(Command app, Session& session);
 void AddDevices(Command app, Session& session);
 void AddVgpu(Command app, Session& session);
 void AddPolicy(Command app, Session& session);

@@ -5,28 +5,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "platform/files.h"
 
 namespace weir::cluster {
-
-Result<Address> ParseAddress(const std::string& text) {
-  const Error bad = Fail(Errc::kInvalidArgument, fmt::format("'{}' is not HOST:PORT", text));
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) return bad;
-  Address address{.host = text.substr(0, colon)};
-  if (address.host.front() == '[') {
-    if (address.host.size() < 3 || address.host.back() != ']') return bad;
-    address.host = address.host.substr(1, address.host.size() - 2);
-  } else if (address.host.find(':') != std::string::npos) {
-    return bad;
-  }
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data() + colon + 1, end, address.port);
-  if (error != std::errc() || at != end) return bad;
-  return address;
-}
 
 Result<std::vector<Address>> ParseAddresses(const std::string& text) {
   std::vector<Address> all;
@@ -38,8 +20,6 @@ Result<std::vector<Address>> ParseAddresses(const std::string& text) {
   }
   return all;
 }
-
-bool IsLoopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 Result<std::string> ReadTokenFile(const std::string& path) {
   struct stat status {};
@@ -56,13 +36,6 @@ Result<std::string> ReadTokenFile(const std::string& path) {
                             "'openssl rand -hex 32' makes",
                             path));
   return token;
-}
-
-bool SameToken(const std::string& given, const std::string& ours) {
-  unsigned differ = given.size() == ours.size() ? 0 : 1;
-  for (std::size_t i = 0; i < given.size(); ++i)
-    differ |= static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(ours[i % ours.size()]);
-  return differ == 0;
 }
 
 }  // namespace weir::cluster

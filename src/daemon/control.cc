@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/json_fields.h"
+#include "daemon/samples_json.h"
 #include "daemon/status_json.h"
 #include "http/json_api.h"
 #include "http/route.h"
@@ -268,6 +269,7 @@ Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& 
   const std::string third = route.Part(2);
   if (route.Is("GET", "/metrics")) return Reply{200, "text/plain; version=0.0.4", MetricsText(node)};
   if (route.Is("GET", "/v1/status")) return StatusReply(node, context);
+  if (route.Is("GET", "/v1/samples")) return Reply{200, "application/json", SamplesJson(node.Samples())};
   if (route.Is("GET", "/v1/devices")) return DevicesReply(node);
   if (route.Is("GET", "/v1/policies")) return JsonReply(PoliciesJson());
   if (route.Is("PUT", "/v1/devices/*/policy")) return PutPolicy(node, third, request);

@@ -79,7 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!nlohmann::json::accept(reply.body)) std::abort();
   // The state after any request must be readable after a restart.
   if (!daemon::FromText(daemon::ToText(node.saved()))) std::abort();
-  if (!nlohmann::json::accept(node.Ask("GET", "/v1/vgpus", "").body)) std::abort();
+  for (const char* path : {"/v1/vgpus", "/v1/samples"})
+    if (!nlohmann::json::accept(node.Ask("GET", path, "").body)) std::abort();
   static_cast<void>(daemon::OfferedNodesFrom(rest).has_value());
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -223,6 +224,60 @@ TEST_F(ControlTest, SellsADeviceStrictlyAndSaysWhatCanBeSold) {
        {"weir_vgpu_cap_now{vgpu=\"a\"", "weir_device_sold{", "weir_device_load{", "weir_device_revenue_total{",
         "weir_device_penalty_total{", "weir_device_broken_seconds_total{", "weir_device_sellable{"})
     EXPECT_NE(metrics.body.find(metric), std::string::npos) << metric;
+}
+
+TEST_F(ControlTest, SamplesAreRowsInTheOrderOfTheirFields) {
+  const json empty = Ask("GET", "/v1/samples").body;
+  EXPECT_EQ(empty["vgpus"], json::array());
+  ASSERT_EQ(empty["devices"].size(), 1U);
+  EXPECT_EQ(empty["devices"][0][0], "embedded");
+  const json made = Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.4})").body;
+  Ask("POST", "/v1/vgpus", R"({"name":"b"})");
+  const json samples = Ask("GET", "/v1/samples").body;
+  ASSERT_EQ(samples["vgpus"].size(), 2U);
+  const auto field = [&samples](const char* fields, const json& row, const char* name) {
+    const json& names = samples[fields];
+    EXPECT_EQ(row.size(), names.size() + 1);
+    return row.at(static_cast<std::size_t>(std::ranges::find(names, name) - names.begin()) + 1);
+  };
+  const json& a = samples["vgpus"][0];
+  EXPECT_EQ(a[0], made["id"]);
+  EXPECT_EQ(field("vgpu_fields", a, "cap"), 0.4);
+  EXPECT_EQ(field("vgpu_fields", samples["vgpus"][1], "cap"), 1.0);
+  for (const char* zero :
+       {"gpu_use", "fps", "p50_ms", "p99_ms", "wait_share", "pace_share", "frames", "late", "processes", "held_slots"})
+    EXPECT_EQ(field("vgpu_fields", a, zero), 0) << zero;
+  EXPECT_NEAR(field("device_fields", samples["devices"][0], "sold").get<double>(), 1.4, 1e-5);
+  for (const char* name : {"gpu_use", "load", "held_slots", "revenue", "penalty"})
+    EXPECT_TRUE(field("device_fields", samples["devices"][0], name).is_number()) << name;
+  // On an oversold device the cap is what a vGPU may use at this moment.
+  Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"static","params":{"ratio":3}})");
+  const json sold = Ask("GET", "/v1/samples").body["vgpus"][0];
+  EXPECT_NEAR(field("vgpu_fields", sold, "cap").get<double>(), Ask("GET", "/v1/vgpus/a").body["cap_now"], 1e-5);
+}
+
+TEST_F(ControlTest, TheLayoutGrowsWithEachChangeAndOnlyThen) {
+  const auto layout = [this] { return Ask("GET", "/v1/samples").body.at("layout").get<std::uint64_t>(); };
+  struct Change {
+    const char *method, *path, *body;
+  };
+  std::uint64_t last = layout();
+  for (const Change& change : {Change{"POST", "/v1/vgpus", R"({"name":"a"})"},
+                               {"PATCH", "/v1/vgpus/a", R"({"cap":0.5})"},
+                               {"POST", "/v1/vgpus/a/pause", ""},
+                               {"POST", "/v1/vgpus/a/resume", ""},
+                               {"PUT", "/v1/devices/embedded/policy", R"({"policy":"cap"})"},
+                               {"PUT", "/v1/devices/embedded/oversell", R"({"mode":"strict"})"},
+                               {"PUT", "/v1/devices/embedded/memory", R"({"size_bytes":4294967296})"},
+                               {"DELETE", "/v1/vgpus/a", ""}}) {
+    EXPECT_LT(Ask(change.method, change.path, change.body).status, 300U) << change.path;
+    const std::uint64_t now = layout();
+    EXPECT_GT(now, last) << change.method << change.path;
+    last = now;
+  }
+  for (const char* path : {"/v1/status", "/v1/devices", "/v1/vgpus", "/v1/events", "/v1/samples"}) Ask("GET", path);
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/nobody", R"({"cap":0.5})").status, 404U);
+  EXPECT_EQ(layout(), last);
 }
 
 TEST_F(ControlTest, ShowsTheParametersOfSelling) {

@@ -113,6 +113,22 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* me
   return argv;
 }
 
+std::vector<std::string> ArgvOf(const DashboardSetup& setup, const std::string& run_dir, const std::string& control,
+                                int parent) {
+  std::vector<std::string> argv{setup.program, "--listen", setup.listen,          "--control",
+                                control,       "--parent", std::to_string(parent)};
+  if (setup.plain) {
+    argv.emplace_back("--plain");
+  } else {
+    argv.insert(argv.end(), {"--token-file", DashboardTokenFile(run_dir)});
+  }
+  if (setup.read_only) argv.emplace_back("--read-only");
+  if (setup.quiet) argv.emplace_back("--quiet");
+  return argv;
+}
+
+std::string DashboardTokenFile(const std::string& run_dir) { return run_dir + "/dashboard.token"; }
+
 std::string PeerSocket(const std::string& run_dir, std::size_t index) {
   return run_dir + "/peer-" + std::to_string(index) + ".sock";
 }

@@ -73,15 +73,29 @@ struct ModulesSetup {
   std::vector<std::string> options{};  // further command-line options of weir-modules
 };
 
+/// The page for browsers (docs/dashboard.md).
+struct DashboardSetup {
+  std::string program;  // weir-dashboard
+  std::string listen;   // HOST:PORT
+  bool plain = false;   // no token is asked for
+  bool read_only = false;
+  bool quiet = false;
+};
+
 /// `run_dir` and `control` are the daemon's run folder and control socket; `parent` is its pid.
 std::vector<std::string> ArgvOf(const PortalSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_dir, int parent);
 std::vector<std::string> ArgvOf(const MemberSetup& setup, const std::string& run_dir, const std::string& control,
                                 int parent);
+std::vector<std::string> ArgvOf(const DashboardSetup& setup, const std::string& run_dir, const std::string& control,
+                                int parent);
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent);
 /// `member`: the membership of the node; null: none. The module service is then the member as well.
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* member, const std::string& run_dir,
                                 const std::string& control, int parent);
+
+/// The file that keeps the dashboard's token, so that a page continues after a restart.
+std::string DashboardTokenFile(const std::string& run_dir);
 
 /// PeerSocket: the socket of the relay to the peer number `index`. PeerListOf: the file that lists the cluster's peers.
 /// The last one: the sockets of `count` relays.

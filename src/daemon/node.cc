@@ -350,6 +350,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);
   tenancy.WantBell(proto::kRingAtEntry, false);
   SampleNext(tenancy);
+  ++layout_;
   Step(engine::ProcessAttached{tenancy.saved.id, id, proto::Draws((*process)->api())});
 }
 
@@ -369,6 +370,7 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   tenancy.executors.erase(id);
   owners_.Ended(platform::Now(), found->second->pid(), {tenancy.saved.id, id});
   tenancy.gate->Detach(id);
+  ++layout_;
   Step(engine::ProcessDetached{tenancy.saved.id, id, unreported});
   if (tenancy.owner_ended && tenancy.gate->processes().empty()) leaving_.push_back(tenancy.saved.id);
 }

@@ -61,6 +61,21 @@ TEST_F(NodeAttachTest, SilentConnectionsGiveWayToAnAgentThatSpeaks) {
   EXPECT_TRUE(RunUntil([this] { return node_.processes() == 2; }));
 }
 
+TEST_F(NodeAttachTest, TheLayoutGrowsWhenAProcessAttachesAndWhenItDetaches) {
+  const std::uint64_t before = node_.Samples().layout;
+  auto client = std::make_unique<testing::RawClient>(attach_);
+  ASSERT_TRUE(client->Send(proto::AttachMessage{testing::RawClient::GoodHello()}));
+  ASSERT_TRUE(RunUntil([this] { return node_.processes() == 1; }));
+  const NodeSamples with = node_.Samples();
+  EXPECT_GT(with.layout, before);
+  ASSERT_EQ(with.vgpus.size(), 1U);
+  EXPECT_EQ(with.vgpus[0].processes, 1U);
+  EXPECT_EQ(node_.Samples().layout, with.layout);
+  client.reset();
+  ASSERT_TRUE(RunUntil([this] { return node_.processes() == 0; }));
+  EXPECT_GT(node_.Samples().layout, with.layout);
+}
+
 TEST_F(NodeAttachTest, UseReportedByANonExecutorIsIgnored) {
   testing::RawClient client(attach_);
   proto::Hello hello = testing::RawClient::GoodHello();

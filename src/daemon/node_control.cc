@@ -284,6 +284,7 @@ void Node::NoteSold(VgpuId id) {
 }
 
 void Node::Save() {
+  ++layout_;
   if (restoring_) return;
   SavedNode saved;
   for (const engine::DeviceStatus& device : engine_.Devices(platform::Now())) {
@@ -330,6 +331,11 @@ VgpuReport Node::ReportOf(Tenancy& tenancy, engine::VgpuStatus status) {
     report.use.memory.count += use.memory.count;
   }
   return report;
+}
+
+NodeSamples Node::Samples() const {
+  const Instant now = platform::Now();
+  return {.layout = layout_, .devices = engine_.Devices(now), .vgpus = engine_.Vgpus(now)};
 }
 
 Result<VgpuReport> Node::Vgpu(const std::string& name) {

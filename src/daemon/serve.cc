@@ -138,6 +138,11 @@ Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, 
                                                    ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));
   }
+  if (options.dashboard) {
+    WEIR_TRY(auto page, SupervisedProcess::Start(
+                            loop, "dashboard", ArgvOf(*options.dashboard, places.run_dir, places.socket, ::getpid())));
+    kept.push_back(std::move(page));
+  }
   for (std::size_t i = 0; i < options.peers.size(); ++i) {
     const PeerSetup& setup = options.peers[i];
     WEIR_TRY(auto relay, SupervisedProcess::Start(loop, "relay to " + setup.node,

@@ -35,7 +35,10 @@ struct ServeOptions {
 
   /// Runs kernels of modules in a vGPU; empty: no module service.
   std::optional<ModulesSetup> modules{};
-  /// Checks whether the portals' addresses are free. Called once the folders are locked. Empty: no check.
+  /// The page for browsers; empty: none.
+  std::optional<DashboardSetup> dashboard{};
+  /// Checks whether the addresses of portals and of the dashboard are free. Called once the folders are locked. Empty:
+  /// no check.
   std::function<Status()> may_listen{};
 };
 

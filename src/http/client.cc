@@ -12,13 +12,16 @@
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include "http/async_client.h"
 #include "platform/fd.h"
 
 namespace weir::http {
@@ -50,6 +53,7 @@ Error CannotReach(const std::string& where, int error, const std::string& if_abs
 
 /// Uses plain POSIX: Asio treats EAGAIN, which means a full backlog, as a connection in progress, which Unix sockets do
 /// not have.
+/// Zero as `timeout`: it fails where it would have to wait.
 Result<Connected> ConnectUnix(const std::string& path, const std::string& if_absent, Duration timeout) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -57,7 +61,8 @@ Result<Connected> ConnectUnix(const std::string& path, const std::string& if_abs
     return Fail(Errc::kInvalidArgument,
                 fmt::format("the socket path '{}' must have 1 to {} characters", path, sizeof(address.sun_path) - 1));
   std::memcpy(address.sun_path, path.data(), path.size());
-  platform::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int flags = timeout > Duration{0} ? SOCK_CLOEXEC : SOCK_CLOEXEC | SOCK_NONBLOCK;
+  platform::Fd fd(::socket(AF_UNIX, SOCK_STREAM | flags, 0));
   if (!fd) return CannotReach(path, errno, if_absent);
   timeval limit{};
   limit.tv_sec = timeout / seconds(1);
@@ -135,54 +140,101 @@ Error ExchangeError(const std::string& what, const beast::error_code& error, Dur
   return Fail(Errc::kIo, fmt::format("{}: {}", what, error.message()));
 }
 
-Result<Answer> Exchange(Connected connected, const std::string& where, const Call& call, Duration timeout) {
-  const std::string what = fmt::format("asked {} for {} {}", where, call.method, call.target);
-  asio::io_context io;
-  Stream stream(io);
-  beast::error_code error;
-  stream.socket().assign(Protocol(connected.family, 0), connected.fd.get(), error);
-  if (error) return ExchangeError(what, error, timeout);
-  (void)connected.fd.Release();
-  beast::http::request<beast::http::string_body> message(beast::http::string_to_verb(call.method), call.target, 11);
-  message.set(beast::http::field::host, "weir");
-  message.set(beast::http::field::accept, "application/json");
-  if (!call.bearer.empty()) message.set(beast::http::field::authorization, "Bearer " + call.bearer);
-  if (!call.body.empty()) message.set(beast::http::field::content_type, call.content_type);
-  for (const auto& [name, value] : call.headers) message.set(name, value);
-  message.keep_alive(false);
-  message.body() = call.body;
-  message.prepare_payload();
+/// One request and its answer. Lives until the answer is complete, in the handlers of its operations.
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  Exchange(asio::io_context& loop, std::string what, Duration timeout, AnswerHandler then)
+      : stream_(loop), what_(std::move(what)), timeout_(timeout), then_(std::move(then)) {}
 
-  beast::flat_buffer buffer;
-  beast::http::response_parser<beast::http::string_body> parser;
-  parser.body_limit(kAnswerBytesMax);
-  stream.expires_after(timeout);
-  beast::http::async_write(stream, message, [&](beast::error_code written, std::size_t) {
-    error = written;
-    // A server may refuse a request and close before it has read all of it; its reply is read even then.
-    if (written && written != asio::error::broken_pipe) return;
-    // In two steps: when Beast 1.74 reads everything at once, it reports no error for a body beyond the limit.
-    beast::http::async_read_header(stream, buffer, parser, [&](beast::error_code head, std::size_t) {
-      error = head;
-      if (head) return;
-      beast::http::async_read(stream, buffer, parser, [&](beast::error_code read, std::size_t) { error = read; });
+  void Start(Connected connected, const Call& call, std::uint64_t answer_bytes_max) {
+    beast::error_code error;
+    stream_.socket().assign(Protocol(connected.family, 0), connected.fd.get(), error);
+    if (error) return asio::post(stream_.get_executor(), [self = shared_from_this(), error] { self->End(error); });
+    (void)connected.fd.Release();
+    message_.method(beast::http::string_to_verb(call.method));
+    message_.target(call.target);
+    message_.version(11);
+    message_.set(beast::http::field::host, "weir");
+    message_.set(beast::http::field::accept, "application/json");
+    if (!call.bearer.empty()) message_.set(beast::http::field::authorization, "Bearer " + call.bearer);
+    if (!call.body.empty()) message_.set(beast::http::field::content_type, call.content_type);
+    for (const auto& [name, value] : call.headers) message_.set(name, value);
+    message_.keep_alive(false);
+    message_.body() = call.body;
+    message_.prepare_payload();
+    parser_.body_limit(answer_bytes_max);
+    stream_.expires_after(timeout_);
+    beast::http::async_write(stream_, message_, [self = shared_from_this()](beast::error_code written, std::size_t) {
+      // A server may refuse a request and close before it has read all of it; its reply is read even then.
+      if (written && written != asio::error::broken_pipe) return self->End(written);
+      self->ReadHead();
     });
-  });
+  }
+
+ private:
+  /// In two steps: when Beast 1.74 reads everything at once, it reports no error for a body beyond the limit.
+  void ReadHead() {
+    beast::http::async_read_header(stream_, buffer_, parser_,
+                                   [self = shared_from_this()](beast::error_code error, std::size_t) {
+                                     if (error) return self->End(error);
+                                     self->ReadBody();
+                                   });
+  }
+  void ReadBody() {
+    beast::http::async_read(stream_, buffer_, parser_,
+                            [self = shared_from_this()](beast::error_code error, std::size_t) { self->End(error); });
+  }
+  void End(const beast::error_code& error) {
+    const AnswerHandler then = std::exchange(then_, nullptr);
+    if (error) return then(ExchangeError(what_, error, timeout_));
+    then(Answer{parser_.get().result_int(), std::move(parser_.get().body())});
+  }
+
+  Stream stream_;
+  const std::string what_;
+  const Duration timeout_;
+  AnswerHandler then_;
+  beast::http::request<beast::http::string_body> message_;
+  beast::flat_buffer buffer_;
+  beast::http::response_parser<beast::http::string_body> parser_;
+};
+
+std::string WhatIsAsked(const std::string& where, const Call& call) {
+  return fmt::format("asked {} for {} {}", where, call.method, call.target);
+}
+
+Result<Answer> AskNow(Connected connected, const std::string& where, const Call& call, Duration timeout) {
+  asio::io_context io;
+  Result<Answer> result = Fail(Errc::kInternal, "the exchange did not end");
+  const auto exchange = std::make_shared<Exchange>(io, WhatIsAsked(where, call), timeout,
+                                                   [&result](Result<Answer> answer) { result = std::move(answer); });
+  exchange->Start(std::move(connected), call, kAnswerBytesMax);
   io.run();
-  if (error) return ExchangeError(what, error, timeout);
-  return Answer{parser.get().result_int(), std::move(parser.get().body())};
+  return result;
 }
 
 }  // namespace
 
 Result<Answer> AskUnix(const std::string& path, const Call& call, Duration timeout) {
   WEIR_TRY(Connected connected, ConnectUnix(path, call.if_absent, timeout));
-  return Exchange(std::move(connected), path, call, timeout);
+  return AskNow(std::move(connected), path, call, timeout);
 }
 
 Result<Answer> AskTcp(const std::string& host, std::uint16_t port, const Call& call, Duration timeout) {
   WEIR_TRY(Connected connected, ConnectTcp(host, port, call.if_absent, timeout));
-  return Exchange(std::move(connected), fmt::format("{}:{}", host, port), call, timeout);
+  return AskNow(std::move(connected), fmt::format("{}:{}", host, port), call, timeout);
+}
+
+void AskUnixAsync(asio::io_context& loop, const std::string& path, const Call& call, Duration timeout,
+                  std::uint64_t answer_bytes_max, AnswerHandler then) {
+  auto connected = ConnectUnix(path, call.if_absent, Duration{0});
+  if (!connected) {
+    asio::post(loop,
+               [then = std::move(then), error = std::move(connected).error()]() mutable { then(std::move(error)); });
+    return;
+  }
+  std::make_shared<Exchange>(loop, WhatIsAsked(path, call), timeout, std::move(then))
+      ->Start(std::move(*connected), call, answer_bytes_max);
 }
 
 std::string PercentEncode(std::string_view text) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "http/async_client.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/one_answer_server.h"
 
@@ -92,6 +93,42 @@ TEST(HttpClient, ReportsAnUnknownHostOrPort) {
   // Nothing listens on port 1 of the loopback.
   EXPECT_EQ(testing::CodeOf(AskTcp("127.0.0.1", 1, {"GET", "/"}, kPatience)), Errc::kUnavailable);
   EXPECT_EQ(testing::CodeOf(AskTcp("no such host", 80, {"GET", "/"}, kPatience)), Errc::kInvalidArgument);
+}
+
+/// Asks without blocking, and runs the loop until the answer is there.
+Result<Answer> AskInLoop(const std::string& path, Duration timeout, std::uint64_t bytes_max = 1'000) {
+  boost::asio::io_context loop(1);
+  Result<Answer> result = Fail(Errc::kInternal, "not called");
+  int calls = 0;
+  AskUnixAsync(loop, path, {.method = "GET", .target = "/a", .if_absent = "begin with 'it'"}, timeout, bytes_max,
+               [&](Result<Answer> answer) {
+                 ++calls;
+                 result = std::move(answer);
+               });
+  EXPECT_EQ(calls, 0) << "it is not called from the call itself";
+  loop.run();
+  EXPECT_EQ(calls, 1);
+  return result;
+}
+
+TEST(AsyncHttpClient, ReadsTheReplyInTheLoop) {
+  auto server = OneAnswerServer::Saying("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}");
+  const auto reply = AskInLoop(server.Path(), kPatience);
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->status, 201U);
+  EXPECT_EQ(reply->body, "{}");
+  EXPECT_TRUE(server.Request().starts_with("GET /a HTTP/1.1\r\n"));
+}
+
+TEST(AsyncHttpClient, ReportsAMissingASilentAndATalkativeServer) {
+  const auto absent = AskInLoop("/nowhere/at/all.sock", kPatience);
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, Errc::kUnavailable);
+  EXPECT_TRUE(absent.error().message.ends_with("; begin with 'it'")) << absent.error().message;
+  OneAnswerServer silent([](OneAnswerServer& self, int) { self.Hold(); });
+  EXPECT_EQ(testing::CodeOf(AskInLoop(silent.Path(), milliseconds(100))), Errc::kTimeout);
+  auto talkative = OneAnswerServer::Saying("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n12345678901");
+  EXPECT_EQ(testing::CodeOf(AskInLoop(talkative.Path(), kPatience, 10)), Errc::kProtocol);
 }
 
 TEST(PercentEncode, LeavesOnlyUnreservedCharacters) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,13 +20,23 @@ struct Request {
   std::string bearer;  // of an `Authorization: Bearer` line
   uid_t peer_uid = 0;  // of the peer of a Unix socket; 0 over TCP
   pid_t peer_pid = 0;  // of the peer of a Unix socket; 0 over TCP
+
+  // For checks of requests that a browser sends. A line that a request has twice is joined by ", ", which no check
+  // takes for a value.
+  std::string host{};
+  std::string origin{};
+  std::string content_type{};
+  bool has_body = false;  // the head announces a body
 };
+
+class EventStream;
 
 /// A server's reply.
 struct Reply {
   unsigned status = 200;
   std::string content_type = "application/json";
-  std::string body;
+  std::string body = {};
+  std::shared_ptr<EventStream> events = {};  // if set: the body is this stream, which stays open (event_stream.h)
 };
 
 /// A request that a client sends.

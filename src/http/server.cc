@@ -8,16 +8,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 
+#include "http/event_stream.h"
 #include "platform/fd.h"
 #include "platform/unix_socket.h"
 
@@ -58,7 +63,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void Read() {
     parser_.emplace();
-    parser_->body_limit(shared_->limits.request_bytes);
+    // With a limit the parser would refuse a large body before `refuse` has seen the head.
+    parser_->body_limit(shared_->limits.too_large ? std::numeric_limits<std::uint64_t>::max()
+                                                  : shared_->limits.request_bytes);
     parser_->header_limit(16 * 1024);
     stream_.expires_after(kIdleMax);
     beast::http::async_read_header(stream_, buffer_, *parser_,
@@ -92,13 +99,20 @@ class Session : public std::enable_shared_from_this<Session> {
   /// False: the client has disconnected, or an error reply is being sent.
   bool CanGoOn(beast::error_code error) {
     if (!error) return true;
-    if (error != beast::http::error::end_of_stream && error != beast::error::timeout)
+    if (error == beast::http::error::body_limit && shared_->limits.too_large)
+      Write(*shared_->limits.too_large, false);
+    else if (error != beast::http::error::end_of_stream && error != beast::error::timeout)
       Write({400, "text/plain", "bad request: " + error.message() + "\n"}, false);
     return false;
   }
   void ReadBody() {
     if (shared_->limits.refuse)
       if (auto refusal = shared_->limits.refuse(ReceivedRequest())) return Write(std::move(*refusal), false);
+    if (shared_->limits.too_large) {
+      const auto length = parser_->content_length();
+      if (length && *length > shared_->limits.request_bytes) return Write(*shared_->limits.too_large, false);
+      parser_->body_limit(shared_->limits.request_bytes);
+    }
     beast::http::async_read(stream_, buffer_, *parser_,
                             [self = shared_from_this()](beast::error_code error, std::size_t) {
                               if (self->CanGoOn(error)) self->Ask();
@@ -111,13 +125,24 @@ class Session : public std::enable_shared_from_this<Session> {
     const std::size_t question = target.find('?');
     const std::string authorization(message[beast::http::field::authorization]);
     constexpr std::string_view kBearer = "Bearer ";
+    const auto length = parser_->content_length();
     return Request{.method = std::string(message.method_string()),
                    .path = target.substr(0, question),
                    .query = question == std::string::npos ? "" : target.substr(question + 1),
                    .body = message.body(),
                    .bearer = authorization.starts_with(kBearer) ? authorization.substr(kBearer.size()) : std::string(),
                    .peer_uid = peer_.uid,
-                   .peer_pid = peer_.pid};
+                   .peer_pid = peer_.pid,
+                   .host = LineOf(beast::http::field::host),
+                   .origin = LineOf(beast::http::field::origin),
+                   .content_type = LineOf(beast::http::field::content_type),
+                   .has_body = parser_->chunked() || (length && *length > 0)};
+  }
+  [[nodiscard]] std::string LineOf(beast::http::field field) const {
+    std::string all;
+    const auto [begin, end] = parser_->get().equal_range(field);
+    for (auto line = begin; line != end; ++line) all += (line == begin ? "" : ", ") + std::string(line->value());
+    return all;
   }
   void Ask() {
     stream_.expires_never();  // the handler has no time limit
@@ -131,11 +156,13 @@ class Session : public std::enable_shared_from_this<Session> {
     }
   }
   void Write(Reply reply, bool keep_alive) {
+    if (reply.events) return StartEvents(std::move(reply));
     response_ = {};
     response_.version(11);
     response_.result(reply.status);
     response_.set(beast::http::field::server, "weir");
     response_.set(beast::http::field::content_type, reply.content_type);
+    for (const auto& [name, value] : shared_->limits.headers) response_.set(name, value);
     response_.keep_alive(keep_alive);
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
@@ -148,6 +175,46 @@ class Session : public std::enable_shared_from_this<Session> {
                              });
   }
 
+  // -- A stream of events: a head, then texts until the client goes. The connection is not used again.
+
+  void StartEvents(Reply reply) {
+    events_ = std::move(reply.events);
+    std::string head = fmt::format(
+        "HTTP/1.1 {} {}\r\nServer: weir\r\nContent-Type: {}\r\nConnection: close\r\n", reply.status,
+        std::string(beast::http::obsolete_reason(beast::http::int_to_status(reply.status))), reply.content_type);
+    for (const auto& [name, value] : shared_->limits.headers) head += name + ": " + value + "\r\n";
+    sending_ = std::make_shared<const std::string>(head + "\r\n");
+    events_->Attach([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->SendNextEvent();
+    });
+    stream_.expires_never();
+    // The client has nothing more to say: bytes from it end the stream, as its disconnection does.
+    stream_.async_read_some(asio::buffer(unexpected_),
+                            [self = shared_from_this()](beast::error_code, std::size_t) { self->EndEvents(); });
+    SendWhatIsNext();
+  }
+  void SendNextEvent() {
+    if (events_->ended()) return EndEvents();
+    if (sending_) return;
+    sending_ = events_->Next();
+    if (sending_) SendWhatIsNext();
+  }
+  void SendWhatIsNext() {
+    stream_.expires_after(kIdleMax);  // of the write alone: the read is pending
+    asio::async_write(stream_, asio::buffer(*sending_),
+                      [self = shared_from_this()](beast::error_code error, std::size_t) {
+                        self->sending_.reset();
+                        self->events_->Sent();
+                        if (error) return self->EndEvents();
+                        self->SendNextEvent();
+                      });
+  }
+  void EndEvents() {
+    beast::error_code ignored;  // it may be closed already
+    stream_.socket().close(ignored);
+    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->events_->End(); });
+  }
+
   Stream stream_;
   std::shared_ptr<Shared> shared_;
   const std::string address_;  // of the peer; empty for a Unix socket
@@ -155,6 +222,9 @@ class Session : public std::enable_shared_from_this<Session> {
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   beast::http::response<beast::http::string_body> response_;
+  std::shared_ptr<EventStream> events_;  // of a reply that stays open
+  EventStream::Text sending_;            // what is being written to it
+  std::array<char, 64> unexpected_{};
 };
 
 class Listening final : public Server {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "http/client.h"
+#include "http/event_stream.h"
 #include "platform/unix_socket.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/temp_folder.h"
@@ -224,6 +226,192 @@ TEST_F(ServerTest, OneAddressCannotTakeAllConnections) {
   EXPECT_TRUE(AskPath({"GET", "/"})) << "others are served";
   silent.clear();
   EXPECT_TRUE(testing::WaitUntil([this] { return AskPort({"GET", "/"}).has_value(); }));
+}
+
+/// Reads from a connection until `text` is there, or the server has closed it. Returns what was read.
+std::string ReadUntil(int fd, std::string_view text) {
+  std::string read;
+  while (text.empty() || read.find(text) == std::string::npos) {
+    char part[65'536];
+    if (!platform::WaitReadable(fd, 20'000)) return read + "(nothing more came)";
+    const ssize_t got = ::recv(fd, part, sizeof part, 0);
+    if (got <= 0) break;
+    read.append(part, static_cast<std::size_t>(got));
+  }
+  return read;
+}
+
+/// What the server says to these bytes, until it closes the connection.
+std::string Say(const std::string& path, std::string_view said) {
+  auto connection = platform::ConnectUnixStream(path);
+  if (!connection) return connection.error().message;
+  if (::send(connection->get(), said.data(), said.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(said.size())) return {};
+  return ReadUntil(connection->get(), "");
+}
+
+TEST_F(ServerTest, TheHeadOfARequestIsKnownBeforeItsBody) {
+  Request seen;
+  Limits limits;
+  limits.refuse = [&seen](const Request& head) {
+    seen = head;
+    return std::optional(Reply{418, "text/plain", "short"});
+  };
+  Serve([](const Request&, const Respond&) {}, limits);
+  const std::string said = Say(path_,
+                               "PUT /a HTTP/1.1\r\nHost: gpu:80\r\nOrigin: http://gpu:80\r\n"
+                               "Content-Type: application/json\r\nContent-Length: 7\r\n\r\n");
+  EXPECT_TRUE(said.starts_with("HTTP/1.1 418 ")) << said;
+  EXPECT_EQ(seen.host, "gpu:80");
+  EXPECT_EQ(seen.origin, "http://gpu:80");
+  EXPECT_EQ(seen.content_type, "application/json");
+  EXPECT_TRUE(seen.has_body);
+  Say(path_, "GET /a HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(seen.host, "a, b") << "no check may take one of two lines for the only one";
+  EXPECT_EQ(seen.origin + seen.content_type, "");
+  EXPECT_FALSE(seen.has_body);
+  Say(path_, "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  EXPECT_TRUE(seen.has_body);
+}
+
+TEST_F(ServerTest, EveryReplyHasTheLinesOfTheLimits) {
+  Limits limits;
+  limits.headers = {{"X-Content-Type-Options", "nosniff"}, {"Cache-Control", "no-store"}};
+  limits.refuse = [](const Request& head) {
+    return head.path == "/refused" ? std::optional(Reply{403, "text/plain", "no"}) : std::nullopt;
+  };
+  Serve(
+      [](const Request& request, const Respond& respond) {
+        if (request.path == "/events") return respond({.events = std::make_shared<EventStream>()});
+        if (request.path != "/abandoned") respond({200, "text/plain", "x"});
+      },
+      limits);
+  for (const std::string request :
+       {"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", "GET /refused HTTP/1.1\r\n\r\n",
+        "GET /abandoned HTTP/1.1\r\nConnection: close\r\n\r\n", "rubbish\r\n\r\n", "GET /events HTTP/1.1\r\n\r\n"}) {
+    auto connection = platform::ConnectUnixStream(path_);
+    ASSERT_TRUE(connection) << connection.error().message;
+    ASSERT_GT(::send(connection->get(), request.data(), request.size(), 0), 0);
+    const std::string said = ReadUntil(connection->get(), "\r\n\r\n");
+    EXPECT_NE(said.find("\r\nX-Content-Type-Options: nosniff\r\n"), std::string::npos) << request << said;
+    EXPECT_NE(said.find("\r\nCache-Control: no-store\r\n"), std::string::npos) << request << said;
+  }
+}
+
+TEST_F(ServerTest, ABodyOverItsLimitGetsTheGivenReplyButOnlyOnceTheHeadIsAccepted) {
+  Limits limits{.request_bytes = 1000};
+  limits.refuse = [](const Request& head) {
+    return head.bearer == "secret" ? std::nullopt : std::optional(Reply{401, "text/plain", "who?"});
+  };
+  limits.too_large = Reply{413, "text/plain", "too large"};
+  Serve([](const Request& request, const Respond& respond) { respond({200, "text/plain", request.body}); }, limits);
+  const std::string known = "PUT / HTTP/1.1\r\nAuthorization: Bearer secret\r\n";
+  EXPECT_TRUE(Say(path_, "PUT / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n").starts_with("HTTP/1.1 401 "));
+  EXPECT_TRUE(Say(path_, known + "Content-Length: 1001\r\n\r\n").starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(Say(path_, known + "Content-Length: 99999999999999999999\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  const std::string chunk = "1f4\r\n" + std::string(500, 'x') + "\r\n";
+  EXPECT_TRUE(Say(path_, known + "Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk + "1\r\nx\r\n0\r\n\r\n")
+                  .starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(
+      Say(path_, known + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + chunk + "0\r\n\r\n")
+          .starts_with("HTTP/1.1 200 "));
+}
+
+/// A server whose only reply is a stream of events, and a client of it.
+class EventsTest : public ServerTest {
+ protected:
+  void Open() {
+    Serve([this](const Request&, const Respond& respond) {
+      events_ = std::make_shared<EventStream>([this] { ++gone_; });
+      respond({.content_type = EventStream::kContentType, .events = events_});
+      is_open_ = true;
+    });
+    auto connected = platform::ConnectUnixStream(path_);
+    ASSERT_TRUE(connected) << connected.error().message;
+    client_ = std::move(*connected);
+    const std::string_view head = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    ASSERT_EQ(::send(client_.get(), head.data(), head.size(), 0), static_cast<ssize_t>(head.size()));
+    ASSERT_TRUE(testing::WaitUntil([this] { return is_open_.load(); }));
+  }
+  /// Calls `work` in the loop's thread, and waits for it.
+  void InLoop(std::function<void()> work) {
+    std::atomic<bool> done = false;
+    boost::asio::post(loop_, [&] {
+      work();
+      done = true;
+    });
+    ASSERT_TRUE(testing::WaitUntil([&] { return done.load(); }));
+  }
+
+  std::shared_ptr<EventStream> events_;  // used by the loop's thread only
+  std::atomic<bool> is_open_ = false;
+  std::atomic<int> gone_ = 0;
+  platform::Fd client_;
+};
+
+TEST_F(EventsTest, ArriveInTheirOrderWhileOthersAreServed) {
+  Open();
+  InLoop([this] {
+    EXPECT_TRUE(events_->Send(EventStream::Format("hello", "{}")));
+    EXPECT_TRUE(events_->Send(EventStream::Format("text", "two\nlines")));
+  });
+  const std::string said = ReadUntil(client_.get(), "lines\n\n");
+  EXPECT_TRUE(said.starts_with("HTTP/1.1 200 OK\r\n")) << said;
+  EXPECT_NE(said.find("\r\nContent-Type: text/event-stream\r\n"), std::string::npos) << said;
+  EXPECT_EQ(said.substr(said.find("\r\n\r\n") + 4),
+            "event: hello\ndata: {}\n\nevent: text\ndata: two\ndata: lines\n\n");
+  EXPECT_TRUE(testing::WaitUntil([this] {
+    std::size_t waiting = 1;
+    InLoop([&] { waiting = events_->waiting(); });
+    return waiting == 0;
+  }));
+  EXPECT_EQ(gone_, 0);
+}
+
+TEST_F(EventsTest, TheOwnerIsToldThatTheClientHasGone) {
+  Open();
+  client_.Reset();
+  EXPECT_TRUE(testing::WaitUntil([this] { return gone_ == 1; }));
+  InLoop([this] {
+    EXPECT_TRUE(events_->ended());
+    EXPECT_FALSE(events_->Send(EventStream::Format("late", "x")));
+  });
+  EXPECT_EQ(gone_, 1);
+}
+
+TEST_F(EventsTest, AClientThatSpeaksOutOfTurnIsDisconnected) {
+  Open();
+  ASSERT_EQ(::send(client_.get(), "x", 1, 0), 1);
+  EXPECT_TRUE(testing::WaitUntil([this] { return gone_ == 1; }));
+  EXPECT_EQ(ReadUntil(client_.get(), "").find("(nothing more came)"), std::string::npos);
+}
+
+TEST_F(EventsTest, AClientThatDoesNotReadIsDisconnectedWhenTheBoundIsReached) {
+  Open();
+  const EventStream::Text large = EventStream::Format("large", std::string(1 << 20, 'x'));
+  std::size_t most = 0;
+  int sent = 0;
+  InLoop([&] {
+    while (sent < 64 && events_->Send(large)) {
+      ++sent;
+      most = std::max(most, events_->waiting());
+    }
+  });
+  EXPECT_GE(sent, 4);
+  EXPECT_LT(sent, 64);
+  EXPECT_LE(most, EventStream::kWaitingMax + large->size());
+  EXPECT_TRUE(testing::WaitUntil([this] { return gone_ == 1; }));
+  EXPECT_EQ(ReadUntil(client_.get(), "").find("(nothing more came)"), std::string::npos) << "it is closed";
+}
+
+TEST(EventStreamTest, OneEventMayBeLargerThanTheBound) {
+  EventStream stream;
+  EXPECT_TRUE(stream.Send(EventStream::Format("a", std::string(EventStream::kWaitingMax + 1, 'x'))));
+  EXPECT_FALSE(stream.Send(EventStream::Format("b", "")));
+  EXPECT_TRUE(stream.ended());
+}
+
+TEST(EventStreamTest, DataCannotEndAnEvent) {
+  EXPECT_EQ(*EventStream::Format("a", "1\r\revent: b\n"), "event: a\ndata: 1\ndata: \ndata: event: b\ndata: \n\n");
 }
 
 }  // namespace

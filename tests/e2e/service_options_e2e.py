@@ -10,7 +10,7 @@ import unittest
 
 import weir_e2e as e2e
 
-LIBRARY = ("weir-analyzer", "weir-executor", "weir-gpu-account", "weir-gpu-memory", "weir-manager", "weir-member",
+LIBRARY = ("weir-analyzer", "weir-dashboard", "weir-executor", "weir-gpu-account", "weir-gpu-memory", "weir-manager", "weir-member",
            "weir-module-host", "weir-modules", "weir-port", "weir-portal", "weir-relay")
 PROGRAMS = {**{name: os.path.join(e2e.BUILD, "lib/weir", name) for name in LIBRARY},
             **{name: os.path.join(e2e.BUILD, "bin", name) for name in ("weir-emulated-gpu", "weir-engine-driver")}}
@@ -55,10 +55,10 @@ class Usage(unittest.TestCase):
                 self.refused(name, "unexpected argument 'stray'", "stray")
 
     def test_numbers(self):
-        for name in ("weir-emulated-gpu", "weir-gpu-account", "weir-gpu-memory", "weir-member", "weir-modules", "weir-portal",
+        for name in ("weir-dashboard", "weir-emulated-gpu", "weir-gpu-account", "weir-gpu-memory", "weir-member", "weir-modules", "weir-portal",
                      "weir-relay"):
             self.refused(name, "--parent takes a whole number from 1 to 2147483647, not 'abc'", "--parent", "abc")
-        for name in ("weir-port", "weir-relay"):
+        for name in ("weir-dashboard", "weir-port", "weir-relay"):
             self.refused(name, "--ready-fd takes the number of an open descriptor, not '77'", "--ready-fd", "77")
         self.refused("weir-port", "--idle takes a number of seconds from 0 to 1000000000, not '2s'", "--idle", "2s")
         self.refused("weir-executor", "--partition takes auto, never or always, not 'paper'", "--partition", "paper")
@@ -83,6 +83,8 @@ class End(unittest.TestCase):
                              "--quiet"], path("port")),
             "weir-member": (["--managers", "127.0.0.1:1", "--node-name", "n", "--identity", path("identity"), "--modules",
                              path("modules.sock"), "--quiet"], path("identity")),
+            "weir-dashboard": (["--listen", "127.0.0.1:0", "--control", path("none"), "--token-file", path("token"), "--quiet"],
+                               path("token")),
             "weir-gpu-account": (["--emulator", path("none.sock"), "--control", path("none"), "--device", "d"], None)}
         self.running = []
         self.addCleanup(e2e.end_all, self.running)

@@ -41,6 +41,7 @@ inline constexpr const char* kPortal = "weir-portal";
 inline constexpr const char* kManager = "weir-manager";
 inline constexpr const char* kMember = "weir-member";
 inline constexpr const char* kModules = "weir-modules";
+inline constexpr const char* kDashboard = "weir-dashboard";
 inline constexpr const char* kGpuAccount = "weir-gpu-account";
 inline constexpr const char* kGpuMemory = "weir-gpu-memory";
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may ask the dashboard for what: all checks that a request's head allows (docs/dashboard.md, "Access"). Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/errc.h"
+#include "http/address.h"
+#include "http/message.h"
+
+namespace weir::dashboard {
+
+/// The upper bound of a request's body.
+inline constexpr std::size_t kBodyBytesMax = std::size_t{64} << 10;
+
+/// How this dashboard was started.
+struct Site {
+  http::Address listens;  // as it was given, with the port that it has
+  std::string token;      // not used by a plain one
+  bool plain = false;     // no token is asked for
+  bool read_only = false;
+};
+
+enum class Subject {
+  kPage,     // a file of the page
+  kStream,   // GET /api/stream
+  kHistory,  // GET /api/history
+  kControl,  // a request of the control API
+};
+
+struct Decision {
+  unsigned status = 0;  // 0: the request is accepted
+  Errc code{};          // of a refusal
+  std::string message;  // of a refusal
+  Subject subject = Subject::kPage;
+  std::string target;  // of Subject::kControl: what to ask the daemon for
+
+  [[nodiscard]] bool accepted() const { return status == 0; }
+};
+
+/// The first check that fails is the answer. The bound of the body is the server's.
+Decision Decide(const Site& site, const http::Request& head);
+
+/// Whether a request with this method changes something.
+bool Changes(const std::string& method);
+
+/// The refusal as a reply, in the form of the control API.
+http::Reply ReplyOf(const Decision& refusal);
+http::Reply TooLarge();
+
+}  // namespace weir::dashboard

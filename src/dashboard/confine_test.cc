@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dashboard/confine.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "tests/harness/temp_folder.h"
+
+namespace weir::dashboard {
+namespace {
+
+/// Calls `confined` in a child that has confined itself; its value is the child's exit status.
+template <typename Confined>
+int InConfinedChild(Confined confined) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(ConfineServing() ? confined() : 99);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(DashboardConfine, RefusesProgramsFilesAndSockets) {
+  const testing::TempFolder folder;
+  const std::string file = folder / "file";
+  ASSERT_EQ(::close(::open(file.c_str(), O_WRONLY | O_CREAT, 0600)), 0);
+  // The number of the first call that was not refused; 0: all were.
+  EXPECT_EQ(InConfinedChild([&] {
+              int number = 0;
+              const auto refused = [&number](long result) {
+                ++number;
+                return result < 0 && errno == EPERM;
+              };
+              const char* const argv[] = {"/bin/true", nullptr};
+              if (!refused(::execv(argv[0], const_cast<char**>(argv)))) return number;
+              if (!refused(::fork())) return number;
+              if (!refused(::open(file.c_str(), O_WRONLY))) return number;
+              if (!refused(::open(file.c_str(), O_RDWR))) return number;
+              if (!refused(::open((file + "2").c_str(), O_RDONLY | O_CREAT, 0600))) return number;
+              if (!refused(::unlink(file.c_str()))) return number;
+              if (!refused(::rename(file.c_str(), (file + "2").c_str()))) return number;
+              if (!refused(::chmod(file.c_str(), 0777))) return number;
+              if (!refused(::mkdir((file + "3").c_str(), 0700))) return number;
+              if (!refused(::socket(AF_INET, SOCK_STREAM, 0))) return number;
+              if (!refused(::socket(AF_NETLINK, SOCK_RAW, 0))) return number;
+              if (!refused(::kill(::getppid(), 0))) return number;
+              if (!refused(::bind(0, nullptr, 0))) return number;
+              if (!refused(::listen(0, 1))) return number;
+              return 0;
+            }),
+            0);
+}
+
+TEST(DashboardConfine, LeavesWhatServingNeeds) {
+  EXPECT_EQ(InConfinedChild([] {
+              const int control = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+              if (control < 0) return 1;
+              if (::open("/proc/self/status", O_RDONLY) < 0) return 2;
+              bool ran = false;
+              std::thread([&ran] { ran = true; }).join();
+              return ran ? 0 : 3;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace weir::dashboard
