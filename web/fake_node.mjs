@@ -203,8 +203,8 @@ export class FakeNode {
     const s = atMs / 1000;
     const { cap, fps, tasks_per_s } = vgpu.settings;
     const works = vgpu.processes.length > 0 && !vgpu.paused;
-    const crowd = [...this.vgpus.values()].filter((one) => one.device === vgpu.device).length;
-    const demand = works ? (0.25 + 1.2 * wave(vgpu.seed, s, 40 + (vgpu.seed % 7) * 25)) / Math.max(1, crowd / 2) : 0;
+    const size = vgpu.seed % 9 === 0 ? 0.09 : 0.002 + (vgpu.seed % 5) / 2000;
+    const demand = works ? size * (0.35 + 0.9 * wave(vgpu.seed, s, 40 + (vgpu.seed % 7) * 25)) : 0;
     const use = Math.min(demand, cap);
     const held = use < demand;
     const promised = fps || tasks_per_s || 45;

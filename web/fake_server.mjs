@@ -177,8 +177,7 @@ export class FakeServer {
     const only = asked.get("device");
     for (const device of this.node.devices) {
       if (only && device.name !== only) continue;
-      // The devices' values are sums over all their vGPUs, so the overview's past is short here.
-      reply.series.push({ name: device.name, kind: "device", rows: rowsOf(now, (at) => this.node.deviceAt(device, at), 70_000) });
+      reply.series.push({ name: device.name, kind: "device", rows: rowsOf(now, (at) => this.node.deviceAt(device, at)) });
       if (only) reply.series.push(this.uses(device, now));
     }
     return reply;
@@ -187,7 +186,7 @@ export class FakeServer {
   uses(device, now) {
     const own = [...this.node.vgpus.values()].filter((vgpu) => vgpu.device === device.name);
     const largest = own.filter((vgpu) => vgpu.processes.length > 0).slice(0, 16);
-    const others = own.filter((vgpu) => !largest.includes(vgpu)).slice(0, 8); // enough for a picture
+    const others = own.filter((vgpu) => !largest.includes(vgpu));
     const use = (vgpu, at) => this.node.vgpuAt(vgpu, at)[0];
     const rows = rowsOf(now, (at) => [...largest.map((vgpu) => use(vgpu, at)), ...(others.length > 0 ? [others.reduce((sum, vgpu) => sum + use(vgpu, at), 0)] : [])]);
     return { name: device.name, kind: "use", fields: [...largest.map((vgpu) => vgpu.name), ...(others.length > 0 ? ["others"] : [])], rows };

@@ -38,6 +38,7 @@ export class Chart {
   readonly root: HTMLElement;
   private readonly frame = el("div.plot-frame");
   private readonly legend = el("ul.legend");
+  private readonly promised = el("span.promised");
   private readonly tip = el("div.mark-tip", { hidden: true });
   private plot: uPlot | null = null;
   private series: ChartSeries[] = [];
@@ -54,7 +55,7 @@ export class Chart {
   constructor(private readonly options: ChartOptions) {
     this.frame.setAttribute("role", "img");
     this.frame.append(this.tip);
-    this.root = el("figure.chart", {}, el("figcaption", {}, options.title), this.frame, this.legend);
+    this.root = el("figure.chart", {}, el("figcaption", {}, options.title, this.promised), this.frame, this.legend);
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.frame);
     this.endTheme = onTheme(() => this.plot?.redraw());
@@ -103,6 +104,15 @@ export class Chart {
   }
 
   setLines(lines: PromiseLine[]): void {
+    if (lines.map((line) => line.label).join() !== this.lines.map((line) => line.label).join()) {
+      this.promised.replaceChildren(
+        ...lines.map((line) => {
+          const swatch = el("span.swatch", { "data-dashed": true });
+          swatch.style.setProperty("--swatch", "var(--promise)");
+          return el("span.promise-line", {}, swatch, line.label);
+        }),
+      );
+    }
     this.lines = lines;
   }
 
@@ -136,7 +146,7 @@ export class Chart {
           y: { range: (_plot, _low, high) => [0, this.topOf(high)] },
         },
         axes: [
-          { ...axis, grid: { show: false }, space: 70, values: (_plot, splits) => this.times(splits) },
+          { ...axis, grid: { show: false }, size: 26, space: 70, values: (_plot, splits) => this.times(splits) },
           {
             ...axis,
             size: 62,
@@ -188,11 +198,6 @@ export class Chart {
       ctx.moveTo(left, y);
       ctx.lineTo(left + width, y);
       ctx.stroke();
-      ctx.fillStyle = color("--promise");
-      ctx.font = `${11 * scale}px system-ui, sans-serif`;
-      ctx.textAlign = "left";
-      ctx.textBaseline = "bottom";
-      ctx.fillText(line.label, left + 4 * scale, y - 2 * scale);
     }
     ctx.setLineDash([]);
     for (const mark of this.marks) this.drawMark(plot, mark, scale);

@@ -6,7 +6,7 @@ import { ago, clock, counted } from "../model/format";
 import { hashOf } from "../model/route";
 import { button, el, link, setText } from "./dom";
 
-const FIRST = 100;
+const MORE = 100;
 
 interface Item {
   decision: Decision;
@@ -20,14 +20,14 @@ export class DecisionList {
   private readonly more: HTMLButtonElement;
   private items: Item[] = [];
   private shown: readonly Decision[] = [];
-  private most = FIRST;
 
   constructor(
     private readonly empty: string,
+    private most: number, // shown at first
     private readonly choose: (decision: Decision | null) => void = () => {},
   ) {
     this.more = button("Show more", () => {
-      this.most += FIRST;
+      this.most += MORE;
       this.set(this.shown, Date.now());
     });
     this.root.append(this.list, this.more);

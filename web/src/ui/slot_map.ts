@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of a device as a map of slots, with the vGPUs that hold them.
-import { colorOf } from "../model/colors";
+import type { Colors } from "../model/colors";
 import { bytes, counted, plain } from "../model/format";
 import { hashOf } from "../model/route";
 import { holdersOf, slotsOf, slotText, type Slot } from "../model/slots";
@@ -16,7 +16,7 @@ export class SlotMap {
   private slots: Slot[] = [];
   private names = new Map<number, string>();
 
-  constructor() {
+  constructor(private readonly colors: Colors) {
     const head = el("tr");
     for (const name of ["vGPU", "Holds", "Its own now", "Shared", "Resident", "Slots"]) head.append(el("th", { scope: "col" }, name));
     this.root.append(
@@ -52,7 +52,7 @@ export class SlotMap {
     setData(cell, "state", state);
     setData(cell, "shared", String(slot.holders.length > 1));
     const whose = slot.owner || slot.holders[0] || 0;
-    const color = whose ? `var(${colorOf(whose)})` : "";
+    const color = whose ? `var(${this.colors.of(whose)})` : "";
     if (cell.style.getPropertyValue("--slot") !== color) cell.style.setProperty("--slot", color);
   }
 
@@ -70,7 +70,7 @@ export class SlotMap {
       if (!line || line.dataset["name"] !== row.name) {
         const made = el("tr", { "data-name": row.name });
         const swatch = el("span.swatch");
-        swatch.style.setProperty("--swatch", `var(${colorOf(row.id)})`);
+        swatch.style.setProperty("--swatch", `var(${this.colors.of(row.id)})`);
         made.append(el("th", { scope: "row" }, swatch, link(row.name, hashOf({ view: "vgpu", name: row.name }))));
         for (let k = 0; k < 5; ++k) made.append(el("td"));
         if (line) line.replaceWith(made);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One device: who used it, its memory, what it earned, and what was decided about it.
-import { colorOf, OTHERS } from "../model/colors";
+import { Colors, OTHERS } from "../model/colors";
 import { amount, bytes, counted, percent, plain, seconds } from "../model/format";
 import type { Topic } from "../model/node";
 import { stacked, usesByName } from "../model/series";
@@ -44,7 +44,8 @@ export class DeviceView implements View {
   private readonly list: DecisionList;
   private readonly table: VgpuTable;
   private readonly memory = el("section", {}, el("h2", {}, "Memory"));
-  private readonly map = new SlotMap();
+  private readonly colors = new Colors();
+  private readonly map = new SlotMap(this.colors);
   private readonly mapFault = el("p.muted");
   private readonly abort = new AbortController();
   private mapTimer = 0;
@@ -61,7 +62,7 @@ export class DeviceView implements View {
     this.create = button("Create a vGPU", () => openCreateDialog(app, name));
     this.window = new WindowChoice(() => this.feed.drawNow());
     this.chart = new Chart({ title: "Who used it", format: percent, top: 1, stacked: true, height: 240, syncKey: `device-${name}` });
-    this.list = new DecisionList("Nothing was decided about this device yet.", (decision) => this.chart.choose(decision));
+    this.list = new DecisionList("Nothing was decided about this device yet.", 20, (decision) => this.chart.choose(decision));
     this.table = new VgpuTable(app.node, name, this.create);
     this.root.append(
       el("h1", { tabindex: -1 }, name, " ", this.emulated),
@@ -70,9 +71,9 @@ export class DeviceView implements View {
       this.warnings,
       el("div.buttons", {}, this.change),
       el("section", {}, el("div.section-head", {}, el("h2", {}, "Use"), this.window.root), this.chart.root),
-      el("section", {}, el("h2", {}, "vGPUs"), this.table.root),
       this.memory,
       el("section", {}, el("h2", {}, "Decisions"), this.list.root),
+      el("section", {}, el("h2", {}, "vGPUs"), this.table.root),
     );
     this.memory.append(this.mapFault, this.map.root);
     this.feed = new HistoryFeed(app, `device=${encodeURIComponent(name)}`, () => this.draw());
@@ -161,7 +162,7 @@ export class DeviceView implements View {
     this.chart.setSeries(
       series.fields.map((name, i) => {
         if (name === "others") return { label: name, color: OTHERS };
-        return { label: name, color: colorOf(node.byName.get(name)?.id ?? i), href: hashOf({ view: "vgpu", name }) };
+        return { label: name, color: this.colors.of(node.byName.get(name)?.id ?? -1 - i), href: hashOf({ view: "vgpu", name }) };
       }),
     );
     const to = (node.tickAtMs || Date.now()) / 1000;

@@ -15,7 +15,7 @@ type Asked = Extract<Route, { view: "events" }>;
 export class EventsView implements View {
   readonly title = "Events";
   readonly root = el("div");
-  private readonly list = new DecisionList("No event fits.");
+  private readonly list = new DecisionList("No event fits.", 100);
   private readonly summary = el("p.muted", { role: "status" });
   private readonly device = el("select");
   private readonly vgpu = el("select");

@@ -67,7 +67,7 @@ export class VgpuView implements View {
     }, { class: "danger" });
     this.window = new WindowChoice(() => this.feed.drawNow());
     this.pictures = this.makePictures();
-    this.list = new DecisionList("Nothing was decided about this vGPU yet.", (decision) => {
+    this.list = new DecisionList("Nothing was decided about this vGPU yet.", 20, (decision) => {
       for (const picture of this.pictures) picture.chart.choose(decision);
     });
     this.fillRoot();
