@@ -165,5 +165,5 @@ addEventListener("hashchange", () => {
   view?.root.querySelector("h1")?.focus({ preventScroll: true });
 });
 addEventListener("online", () => stream.start());
+stream.start(); // first, because rows matter more than the past
 open();
-stream.start();

@@ -82,8 +82,7 @@ export class Overview implements View {
     this.create = button("Create a vGPU", () => openCreateDialog(app, ""));
     this.table = new VgpuTable(app.node, "", this.create);
     this.root.append(this.heading, this.summary, this.cards, el("h2", {}, "vGPUs"), this.table.root);
-    this.readHistory();
-    this.update(new Set(["lists", "tick"]));
+    this.update(new Set(["connection", "lists", "tick"]));
   }
 
   update(topics: ReadonlySet<Topic>): void {
