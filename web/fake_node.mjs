@@ -203,7 +203,7 @@ export class FakeNode {
     const s = atMs / 1000;
     const { cap, fps, tasks_per_s } = vgpu.settings;
     const works = vgpu.processes.length > 0 && !vgpu.paused;
-    const size = vgpu.seed % 9 === 0 ? 0.09 : 0.002 + (vgpu.seed % 5) / 2000;
+    const size = vgpu.seed % 9 === 0 ? 0.065 : 0.002 + (vgpu.seed % 5) / 2000;
     const demand = works ? size * (0.35 + 0.9 * wave(vgpu.seed, s, 40 + (vgpu.seed % 7) * 25)) : 0;
     const use = Math.min(demand, cap);
     const held = use < demand;

@@ -185,7 +185,7 @@ export class FakeServer {
 
   uses(device, now) {
     const own = [...this.node.vgpus.values()].filter((vgpu) => vgpu.device === device.name);
-    const largest = own.filter((vgpu) => vgpu.processes.length > 0).slice(0, 16);
+    const largest = own.sort((a, b) => this.node.vgpuAt(b, now)[0] - this.node.vgpuAt(a, now)[0]).slice(0, 16);
     const others = own.filter((vgpu) => !largest.includes(vgpu));
     const use = (vgpu, at) => this.node.vgpuAt(vgpu, at)[0];
     const rows = rowsOf(now, (at) => [...largest.map((vgpu) => use(vgpu, at)), ...(others.length > 0 ? [others.reduce((sum, vgpu) => sum + use(vgpu, at), 0)] : [])]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundles test/*.test.ts and runs them with node's own test runner.
+// Bundles unit/*.test.ts and runs them with node's own test runner.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
@@ -7,12 +7,12 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-const OUT = join(HERE, "build/unit");
+const OUT = join(HERE, "../build/web/unit");
 rmSync(OUT, { recursive: true, force: true });
-const names = readdirSync(join(HERE, "test")).filter((name) => name.endsWith(".test.ts"));
+const names = readdirSync(join(HERE, "unit")).filter((name) => name.endsWith(".test.ts"));
 await build({
   absWorkingDir: HERE,
-  entryPoints: names.map((name) => `test/${name}`),
+  entryPoints: names.map((name) => `unit/${name}`),
   bundle: true,
   platform: "node",
   format: "esm",

@@ -49,7 +49,7 @@ const MEANINGS: Record<string, Meaning> = {
   sellable: {
     tone: "good",
     title: "Sellable",
-    why: "How much more of the device can be sold than it has has changed. It follows from what the promises need now.",
+    why: "More, or no more, can be sold than the device has. It follows from what the promises need now.",
   },
   overload: {
     tone: "bad",
@@ -89,7 +89,7 @@ const MEANINGS: Record<string, Meaning> = {
   stolen: {
     tone: "neutral",
     title: "Was given cap",
-    why: "The vGPU is overloaded, so it gets cap that the vGPU with the lightest use does not need now. That one takes it back when it wants it.",
+    why: "The vGPU is overloaded, so it gets a part of the cap that the lightest vGPU does not use. That one takes it back when it needs it.",
   },
   overpromised: {
     tone: "warning",
@@ -129,7 +129,7 @@ const MEANINGS: Record<string, Meaning> = {
   pressure: {
     tone: "neutral",
     title: "Memory pressure",
-    why: "The vGPUs together need more, or less, of the memory than before. Under high pressure none grows and some give slots up.",
+    why: "The vGPUs together need more, or less, of the memory than before. While it is high, vGPUs stop to grow and give slots up.",
   },
   parts: {
     tone: "neutral",

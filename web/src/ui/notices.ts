@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has just been done, with the command that does the same and a button that takes it back. A notice stays until
-// it is closed or three newer ones have come: nobody has to hurry.
+// What has just been done, with the command that does the same and a button that takes it back. Where there is such a
+// button, or something failed, the notice stays until it is closed or newer ones have come: nobody has to hurry.
 import type { Action } from "../model/actions";
 import { button, el } from "./dom";
 
 const MOST = 3;
+const SHORT_MS = 10_000;
 let place: HTMLElement | null = null;
 
 export function startNotices(parent: HTMLElement): void {
@@ -31,21 +32,25 @@ export function sayFailed(what: string, message: string): void {
 
 function show(tone: string, text: string, command: string, undo: { name: string; act: () => void } | undefined): void {
   if (!place) return;
-  const notice = el("div.notice", { "data-tone": tone }, el("p", {}, text));
+  const close = button("×", () => notice.remove(), { class: "quiet", "aria-label": "Close" });
+  const notice = el("div.notice", { "data-tone": tone }, el("div.notice-head", {}, el("p", {}, text), close));
   if (command) notice.append(commandLine(command));
-  const buttons = el("div.buttons");
   if (undo) {
-    buttons.append(
-      button(undo.name, () => {
-        notice.remove();
-        undo.act();
-      }),
-    );
-  }
-  buttons.append(button("Close", () => notice.remove(), { class: "quiet" }));
-  notice.append(buttons);
+    const back = button(undo.name, () => {
+      notice.remove();
+      undo.act();
+    });
+    notice.append(el("div.buttons", {}, back));
+  } else if (tone === "good") fade(notice);
   place.prepend(notice);
   while (place.children.length > MOST) place.lastElementChild?.remove();
+}
+
+function fade(notice: HTMLElement): void {
+  setTimeout(() => {
+    if (notice.matches(":hover, :focus-within")) fade(notice);
+    else notice.remove();
+  }, SHORT_MS);
 }
 
 /** A command of `weir`, to be copied. */
