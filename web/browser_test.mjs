@@ -3,7 +3,8 @@
 //   node browser_test.mjs --fake [--screenshots DIR]   on a server for a node that does not exist
 //   node browser_test.mjs URL_WITH_TOKEN [--screenshots DIR] [--stop COMMAND --start COMMAND]
 // On a real dashboard it makes a vGPU of its own, and removes it. --stop and --start are shell commands that end the
-// daemon and begin it again; without them no outage is tried there. CHROMIUM names the browser.
+// daemon and begin it again; without them no outage is tried there. --only EXPRESSION runs the checks with such names.
+// CHROMIUM names the browser.
 import { exec } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,10 +16,10 @@ import { FakeServer } from "./fake_server.mjs";
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { fake: { type: "boolean" }, screenshots: { type: "string" }, stop: { type: "string" }, start: { type: "string" } },
+  options: { fake: { type: "boolean" }, screenshots: { type: "string" }, stop: { type: "string" }, start: { type: "string" }, only: { type: "string" } },
 });
 if (options.fake === (positionals.length > 0)) {
-  console.error("Usage: node browser_test.mjs --fake | URL_WITH_TOKEN [--screenshots DIR] [--stop COMMAND --start COMMAND]");
+  console.error("Usage: node browser_test.mjs --fake | URL_WITH_TOKEN [--screenshots DIR] [--stop COMMAND --start COMMAND] [--only EXPRESSION]");
   process.exit(2);
 }
 
@@ -98,7 +99,7 @@ const VIEWS = async () => {
 
 // -- Checks -----------------------------------------------------------------------------------------------------------
 
-const checks = new Checks();
+const checks = new Checks(options.only);
 const page = await newPage();
 try {
   await api("POST", "/api/v1/vgpus", { name: OWN });

@@ -44,6 +44,7 @@ function show(): void {
   pending.clear();
   if (topics.has("connection") || topics.has("lists")) showHead();
   view?.update(topics);
+  node.unseen = [];
 }
 
 function showHead(): void {

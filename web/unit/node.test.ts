@@ -108,6 +108,8 @@ test("a tick gives each row its fields by name", () => {
   assert.deepEqual(node.vgpuSamples.get(3), { fps: 60, new_field: 1 });
   assert.equal(node.deviceSamples.get("gpu0")!["gpu_use"], 0.7);
   assert.equal(node.nowMs(4500), 5500);
+  for (let i = 0; i < 500; ++i) node.setTick({ ...tick, at_ms: 5250 + i * 250 }, 4000);
+  assert.deepEqual([node.unseen.length, node.unseen.at(-1)!.atMs], [240, 5250 + 499 * 250]);
   node.setLists({ devices: [], vgpus: [vgpu({ id: 4 })] });
   assert.equal(node.vgpuSamples.has(3), false);
   node.dropVgpu("game");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from "node:assert/strict";
 import test from "node:test";
-import { columnsOf, rowsOfHistory, Series, stacked, usesByName, type Row } from "../src/model/series";
+import { columnOf, columnsOf, rowsOfHistory, Series, stacked, usesByName, type Row } from "../src/model/series";
 
 const NOW = 1_000_000_000;
 const row = (atMs: number, ...values: number[]): Row => ({ atMs, spanMs: 1000, values });
@@ -30,6 +30,8 @@ test("ticks of a second become one row: its mean, and the last value of a counte
   const [, use, frames] = series.columns(0);
   assert.deepEqual(use!.map((value) => value!.toFixed(3)), ["0.400", "1.000"]);
   assert.deepEqual(frames, [12, 20]);
+  series.add(NOW + 1000, [9, 9]); // the same tick again
+  assert.deepEqual(series.columns(0)[2], [12, 20]);
 });
 
 test("an absent value is not a zero", () => {
@@ -66,6 +68,11 @@ test("no more than the kept time stays", () => {
   for (let i = 0; i < 100; ++i) series.add(NOW + i * 1000, [i]);
   assert.equal(series.length(), 6);
   assert.equal(series.newest()!.values[0], 99);
+});
+
+test("a field that the server does not send has no values", () => {
+  assert.deepEqual(columnOf(["a"], [[1, 2], [3, 4]], "a"), [3, 4]);
+  assert.deepEqual(columnOf(["a"], [[1, 2], [3, 4]], "b"), [null, null]);
 });
 
 test("layers add up, and gaps stay gaps", () => {

@@ -15,6 +15,14 @@ export type Connection =
 export type Topic = "connection" | "lists" | "tick" | "events";
 
 const SPARK_MS = 60_000;
+/** Ticks that a view has not seen yet: a page that is busy or hidden sees several at once. */
+const UNSEEN_MAX = 240;
+
+export interface Samples {
+  atMs: number;
+  devices: Map<string, Sample>;
+  vgpus: Map<number, Sample>;
+}
 
 export class NodeModel {
   hello: Hello | null = null;
@@ -22,8 +30,11 @@ export class NodeModel {
   readonly devices = new Map<string, Device>();
   readonly vgpus = new Map<number, Vgpu>();
   readonly byName = new Map<string, Vgpu>();
-  readonly deviceSamples = new Map<string, Sample>();
-  readonly vgpuSamples = new Map<number, Sample>();
+  /** Of the last tick. */
+  deviceSamples = new Map<string, Sample>();
+  vgpuSamples = new Map<number, Sample>();
+  /** Oldest first. Whoever has shown them empties it. */
+  unseen: Samples[] = [];
   readonly decisions = new Decisions();
   /** Use of each device in the last minute. */
   readonly sparks = new Map<string, Series>();
@@ -72,12 +83,11 @@ export class NodeModel {
   setTick(tick: Tick, clockMs: number): void {
     this.tickAtMs = tick.at_ms;
     this.aheadMs = tick.at_ms - clockMs;
-    for (const [name, ...values] of tick.devices) {
-      const sample = sampleOf(tick.device_fields, values);
-      this.deviceSamples.set(name, sample);
-      this.sparkOf(name).add(tick.at_ms, [sample["gpu_use"] ?? null]);
-    }
-    for (const [id, ...values] of tick.vgpus) if (id !== undefined) this.vgpuSamples.set(id, sampleOf(tick.vgpu_fields, values));
+    this.deviceSamples = new Map(tick.devices.map(([name, ...values]) => [name, sampleOf(tick.device_fields, values)]));
+    this.vgpuSamples = new Map(tick.vgpus.map(([id = 0, ...values]) => [id, sampleOf(tick.vgpu_fields, values)]));
+    for (const [name, sample] of this.deviceSamples) this.sparkOf(name).add(tick.at_ms, [sample["gpu_use"] ?? null]);
+    this.unseen.push({ atMs: tick.at_ms, devices: this.deviceSamples, vgpus: this.vgpuSamples });
+    if (this.unseen.length > UNSEEN_MAX) this.unseen.shift();
   }
 
   addDecisions(batch: DecisionBatch): Decision[] {

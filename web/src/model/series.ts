@@ -56,9 +56,9 @@ export class Series {
   add(atMs: number, values: Value[]): void {
     const start = Math.floor(atMs / FINE_SPAN_MS) * FINE_SPAN_MS;
     const newest = this.rows.at(-1);
+    if (newest && atMs <= newest.atMs) return; // known already
     if (this.open && this.open.start !== start) this.open = null;
     if (!this.open) {
-      if (newest && atMs <= newest.atMs) return;
       this.open = { start, n: 0, sums: values.map(() => 0), last: [], counts: values.map(() => 0) };
       this.rows.push({ atMs, spanMs: FINE_SPAN_MS, values: [] });
       this.trim();
@@ -71,7 +71,7 @@ export class Series {
       open.counts[i]! += 1;
     });
     const row = this.rows.at(-1)!;
-    row.atMs = Math.max(row.atMs, atMs);
+    row.atMs = atMs;
     row.values = values.map((value, i) => {
       if (this.counts[i]) return value;
       return open.counts[i]! > 0 ? open.sums[i]! / open.counts[i]! : null;
@@ -117,6 +117,12 @@ export function columnsOf(rows: readonly Row[], fields: number, fromMs: number):
 
 function isGap(before: Row, row: Row): boolean {
   return row.atMs - before.atMs > GAP_SPANS * Math.max(before.spanMs, row.spanMs);
+}
+
+/** The values of one field, of columns that begin with the times; none for a field that the server does not send. */
+export function columnOf(fields: readonly string[], columns: Value[][], field: string): Value[] {
+  const place = fields.indexOf(field);
+  return place < 0 ? (columns[0] ?? []).map(() => null) : columns[place + 1] ?? [];
 }
 
 /** Each column becomes the sum of itself and those before it, for a stacked picture. Columns are without times. */

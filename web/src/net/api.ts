@@ -43,8 +43,13 @@ async function request(method: string, path: string, body?: unknown, signal?: Ab
     throw new ApiError(0, "unavailable", "the dashboard's server does not answer");
   }
   if (!reply.ok) throw await errorOf(reply);
-  const text = await reply.text();
-  return text ? JSON.parse(text) : null;
+  try {
+    const text = await reply.text();
+    return text ? JSON.parse(text) : null;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "protocol", "the server's answer is cut off or malformed");
+  }
 }
 
 export async function errorOf(reply: Response): Promise<ApiError> {

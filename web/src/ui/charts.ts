@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps the pictures of one view: reads the hour from the server, continues it with ticks, and draws once a second.
+import type { Samples } from "../model/node";
 import { rowsOfHistory, Series, type Value } from "../model/series";
 import type { HistoryReply, HistorySeries } from "../model/types";
 import { ApiError, get } from "../net/api";
@@ -23,6 +24,11 @@ export class HistoryFeed {
     private readonly draw: () => void,
   ) {
     this.read();
+    // While the page is hidden no picture is drawn, and its ticks pass by.
+    const visible = () => {
+      if (!document.hidden) this.read();
+    };
+    document.addEventListener("visibilitychange", visible, { signal: this.abort.signal });
   }
 
   close(): void {
@@ -41,9 +47,11 @@ export class HistoryFeed {
       .finally(() => (this.reading = false));
   }
 
-  add(kind: string, values: (fields: readonly string[]) => Value[]): void {
+  /** Continues a series with the ticks that have come since the last picture. */
+  add(kind: string, values: (fields: readonly string[], samples: Samples) => Value[]): void {
     const series = this.series.get(kind);
-    if (series) series.add(this.app.node.tickAtMs, values(series.fields));
+    if (!series) return;
+    for (const samples of this.app.node.unseen) series.add(samples.atMs, values(series.fields, samples));
   }
 
   ticked(): void {

@@ -55,6 +55,13 @@ export function link(text: string, href: string): HTMLAnchorElement {
   return el("a", { href }, text);
 }
 
+/** A list of texts, such as warnings. It is hidden when empty, and left alone while it says the same. */
+export function listTexts(list: HTMLElement, texts: readonly string[]): void {
+  list.hidden = texts.length === 0;
+  if ([...list.children].map((child) => child.textContent).join("\n") === texts.join("\n")) return;
+  list.replaceChildren(...texts.map((text) => el("li", {}, text)));
+}
+
 let made = 0;
 export function freshId(prefix: string): string {
   return `${prefix}-${++made}`;

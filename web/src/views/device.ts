@@ -2,8 +2,8 @@
 // One device: who used it, its memory, what it earned, and what was decided about it.
 import { Colors, OTHERS } from "../model/colors";
 import { amount, bytes, counted, percent, plain, seconds } from "../model/format";
-import type { Topic } from "../model/node";
-import { stacked, usesByName } from "../model/series";
+import type { Samples, Topic } from "../model/node";
+import { columnOf, stacked, usesByName } from "../model/series";
 import type { Device, MemoryMap } from "../model/types";
 import { hashOf } from "../model/route";
 import { get, messageOf } from "../net/api";
@@ -12,7 +12,7 @@ import { Chart } from "../ui/chart";
 import { HistoryFeed } from "../ui/charts";
 import { openCreateDialog } from "../ui/create_dialog";
 import { DecisionList } from "../ui/decision_list";
-import { button, el, fact, setText } from "../ui/dom";
+import { button, el, fact, listTexts, setText } from "../ui/dom";
 import { openPolicyDialog } from "../ui/policy_dialog";
 import { SlotMap } from "../ui/slot_map";
 import { VgpuTable } from "../ui/vgpu_table";
@@ -40,6 +40,7 @@ export class DeviceView implements View {
   private readonly create: HTMLButtonElement;
   private readonly window: WindowChoice;
   private readonly chart: Chart;
+  private readonly useChart: Chart;
   private readonly feed: HistoryFeed;
   private readonly list: DecisionList;
   private readonly table: VgpuTable;
@@ -62,7 +63,15 @@ export class DeviceView implements View {
     this.create = button("Create a vGPU", () => openCreateDialog(app, name));
     this.window = new WindowChoice(() => this.feed.drawNow());
     this.chart = new Chart({ title: "Who used it", format: percent, top: 1, stacked: true, height: 240, syncKey: `device-${name}` });
-    this.list = new DecisionList("Nothing was decided about this device yet.", 20, (decision) => this.chart.choose(decision));
+    this.useChart = new Chart({ title: "Its use, and what promises need", format: percent, top: 1, height: 130, syncKey: `device-${name}` });
+    this.useChart.setSeries([
+      { label: "use", color: "--c0" },
+      { label: "promised need", color: "--c3", dashed: true },
+    ]);
+    this.list = new DecisionList("Nothing was decided about this device yet.", 20, (decision) => {
+      this.chart.choose(decision);
+      this.useChart.choose(decision);
+    });
     this.table = new VgpuTable(app.node, name, this.create);
     this.root.append(
       el("h1", { tabindex: -1 }, name, " ", this.emulated),
@@ -70,7 +79,7 @@ export class DeviceView implements View {
       this.facts,
       this.warnings,
       el("div.buttons", {}, this.change),
-      el("section", {}, el("div.section-head", {}, el("h2", {}, "Use"), this.window.root), this.chart.root),
+      el("section", {}, el("div.section-head", {}, el("h2", {}, "Use"), this.window.root), this.chart.root, this.useChart.root),
       this.memory,
       el("section", {}, el("h2", {}, "Decisions"), this.list.root),
       el("section", {}, el("h2", {}, "vGPUs"), this.table.root),
@@ -89,6 +98,7 @@ export class DeviceView implements View {
     if (topics.has("events")) {
       const marks = node.decisions.matching({ device: this.name });
       this.chart.setMarks(marks);
+      this.useChart.setMarks(marks);
       this.list.set(marks, node.nowMs(Date.now()));
     }
   }
@@ -98,6 +108,7 @@ export class DeviceView implements View {
     this.abort.abort();
     this.feed.close();
     this.chart.close();
+    this.useChart.close();
   }
 
   focusFilter(): void {
@@ -125,8 +136,7 @@ export class DeviceView implements View {
     setText(this.selling, `${percent(oversell.sold)} of it, ${oversell.mode === "off" ? "without overselling" : oversell.mode}`);
     const most = Math.max(oversell.offer.guaranteed, oversell.offer.oversold);
     setText(this.offer, oversell.mode === "off" ? "any cap" : `${percent(most)}${oversell.offer.reason ? `: ${oversell.offer.reason}` : ""}`);
-    this.warnings.replaceChildren(...device.warnings.map((text) => el("li", {}, text)));
-    this.warnings.hidden = device.warnings.length === 0;
+    listTexts(this.warnings, device.warnings);
     this.map.root.hidden = device.memory.slots === 0;
     if (device.memory.slots === 0) setText(this.mapFault, "This device's memory is not elastic: each vGPU has a fixed limit, or none.");
     this.table.listed();
@@ -143,19 +153,30 @@ export class DeviceView implements View {
     const sold = device.oversell.mode !== "off" || account.sold_s > 0;
     setText(this.revenue, sold ? amount(sample?.["revenue"] ?? account.revenue) : "not sold");
     setText(this.penalty, sold ? `${amount(sample?.["penalty"] ?? account.penalty)}, broken for ${seconds(account.broken_s)}` : "not sold");
-    this.feed.add("device", (fields) => fields.map((field) => sample?.[field] ?? null));
-    this.feed.add("use", (fields) => usesByName(fields, this.uses()));
+    this.feed.add("device", (fields, samples) => fields.map((field) => samples.devices.get(this.name)?.[field] ?? null));
+    this.feed.add("use", (fields, samples) => usesByName(fields, this.uses(samples)));
     this.feed.ticked();
     this.table.ticked();
     this.list.tick(node.nowMs(Date.now()));
   }
 
-  private *uses(): Iterable<[string, number]> {
+  private *uses(samples: Samples): Iterable<[string, number]> {
     for (const vgpu of this.app.node.vgpus.values())
-      if (vgpu.device === this.name) yield [vgpu.name, this.app.node.vgpuSamples.get(vgpu.id)?.["gpu_use"] ?? 0];
+      if (vgpu.device === this.name) yield [vgpu.name, samples.vgpus.get(vgpu.id)?.["gpu_use"] ?? 0];
   }
 
   private draw(): void {
+    const to = (this.app.node.tickAtMs || Date.now()) / 1000;
+    const from = to - this.window.seconds;
+    this.drawShares(from, to);
+    const series = this.feed.series.get("device");
+    if (!series) return;
+    const columns = series.columns(from * 1000);
+    const values = ["gpu_use", "load"].map((field) => columnOf(series.fields, columns, field));
+    this.useChart.setData([columns[0] ?? [], ...values], values, from, to);
+  }
+
+  private drawShares(from: number, to: number): void {
     const series = this.feed.series.get("use");
     if (!series) return;
     const { node } = this.app;
@@ -165,8 +186,6 @@ export class DeviceView implements View {
         return { label: name, color: this.colors.of(node.byName.get(name)?.id ?? -1 - i), href: hashOf({ view: "vgpu", name }) };
       }),
     );
-    const to = (node.tickAtMs || Date.now()) / 1000;
-    const from = to - this.window.seconds;
     const columns = series.columns(from * 1000);
     this.chart.setData(columns, stacked(columns.slice(1)), from, to);
   }

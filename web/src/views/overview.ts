@@ -9,7 +9,7 @@ import { get } from "../net/api";
 import type { App, View } from "../ui/app";
 import { openCreateDialog } from "../ui/create_dialog";
 import { reconcile } from "../ui/decision_list";
-import { button, el, fact, link, setData, setText } from "../ui/dom";
+import { button, el, fact, link, listTexts, setData, setText } from "../ui/dom";
 import { Sparkline } from "../ui/sparkline";
 import { VgpuTable } from "../ui/vgpu_table";
 
@@ -53,9 +53,7 @@ class DeviceCard {
     setText(this.memory, memory.slots > 0 ? memory.pressure : "not elastic");
     setData(this.memory, "tone", memory.slots > 0 && memory.pressure === "high" ? "warning" : "");
     setText(this.vgpus, String(device.vgpus));
-    const shown = [...this.warnings.children].map((child) => child.textContent);
-    if (shown.join("\n") !== device.warnings.join("\n")) this.warnings.replaceChildren(...device.warnings.map((text) => el("li", {}, text)));
-    this.warnings.hidden = device.warnings.length === 0;
+    listTexts(this.warnings, device.warnings);
   }
 
   ticked(node: NodeModel, device: Device): void {

@@ -6,13 +6,13 @@ import type { Topic } from "../model/node";
 import { keepingText } from "../model/promise";
 import { hashOf } from "../model/route";
 import { rowOf, rateUnit } from "../model/rows";
-import type { Value } from "../model/series";
+import { columnOf, type Value } from "../model/series";
 import type { Vgpu } from "../model/types";
 import type { App, View } from "../ui/app";
 import { Chart, type ChartSeries } from "../ui/chart";
 import { HistoryFeed } from "../ui/charts";
 import { DecisionList } from "../ui/decision_list";
-import { button, el, fact, link, setData, setText } from "../ui/dom";
+import { button, el, fact, link, listTexts, setData, setText } from "../ui/dom";
 import { commandLine } from "../ui/notices";
 import { openRemoveDialog } from "../ui/remove_dialog";
 import { SettingsEditor } from "../ui/settings_form";
@@ -50,6 +50,7 @@ export class VgpuView implements View {
   private readonly feed: HistoryFeed;
   private readonly list: DecisionList;
   private linked = "";
+  private processesListed = "";
 
   constructor(
     private readonly app: App,
@@ -167,14 +168,16 @@ export class VgpuView implements View {
     setText(this.sale, vgpu.sale);
     setText(this.promise, vgpu.promise?.text ?? "");
     const warnings = vgpu.promise?.warnings ?? [];
-    this.warnings.replaceChildren(...warnings.map((text) => el("li", {}, text)));
-    this.warnings.hidden = warnings.length === 0;
+    listTexts(this.warnings, warnings);
     this.listProcesses(vgpu);
     this.setLines(vgpu);
     this.ticked();
   }
 
   private listProcesses(vgpu: Vgpu): void {
+    const listed = JSON.stringify(vgpu.processes);
+    if (this.processesListed === listed) return;
+    this.processesListed = listed;
     const rows = vgpu.processes.map((process) =>
       el(
         "tr",
@@ -210,7 +213,7 @@ export class VgpuView implements View {
     setText(this.p99, row.p99 > 0 ? `${milliseconds(p50)} / ${milliseconds(row.p99)}` : "no frames");
     setText(this.late, `${count(row.late)} / ${count(vgpu.totals.broken_frames)}`);
     setText(this.memory, bytes(row.memory));
-    this.feed.add("vgpu", (fields) => fields.map((field) => sample?.[field] ?? null));
+    this.feed.add("vgpu", (fields, samples) => fields.map((field) => samples.vgpus.get(vgpu.id)?.[field] ?? null));
     this.feed.ticked();
     this.list.tick(node.nowMs(Date.now()));
   }
@@ -222,8 +225,7 @@ export class VgpuView implements View {
     const columns = series?.columns(from * 1000) ?? [[]];
     for (const picture of this.pictures) {
       picture.chart.setSeries(picture.series);
-      const places = picture.fields.map((field) => series?.fields.indexOf(field) ?? -1);
-      const values = places.map((place, i) => withoutZero(picture.fields[i]!, columns[place + 1] ?? []));
+      const values = picture.fields.map((field) => withoutZero(field, columnOf(series?.fields ?? [], columns, field)));
       picture.chart.setData([columns[0] ?? [], ...values], values, from, to);
     }
   }
