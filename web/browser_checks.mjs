@@ -45,7 +45,13 @@ export class Checks {
     if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
     const broken = await page.evaluate(async () => {
       const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
-      return violations.map((one) => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => `${node.target} (${node.failureSummary})`).join("; ")}`);
+      return violations.map(
+        (one) =>
+          `${one.id}: ${one.help}: ${one.nodes
+            .slice(0, 3)
+            .map((node) => `${node.target} (${node.failureSummary})`)
+            .join("; ")}`,
+      );
     });
     expect(broken.length === 0, `axe, ${where}: ${broken.join("\n   ")}`);
   }

@@ -67,6 +67,7 @@ if (process.argv.includes("--check")) {
   for (const [name, text] of wanted) await writeFile(join(DIST, name), text);
 }
 for (const fault of faults) console.error(`build: ${fault}`);
-for (const [name, text] of wanted) console.log(`${name.padEnd(12)} ${String(Buffer.byteLength(text)).padStart(7)} bytes`);
+for (const [name, text] of wanted)
+  console.log(`${name.padEnd(12)} ${String(Buffer.byteLength(text)).padStart(7)} bytes`);
 console.log(`all          ${String(gzip).padStart(7)} bytes compressed`);
 process.exit(faults.length > 0 ? 1 : 0);

@@ -12,17 +12,45 @@ const DEVICES = [
 ];
 const PROGRAMS = ["glmark2", "blender", "clpeak", "ffmpeg", "vkcube", "x264"];
 
-const PARAM = (name, unit, preset, min, max, summary, choices) => ({ name, unit, default: preset, min, max, summary, ...(choices ? { choices } : {}) });
+const PARAM = (name, unit, preset, min, max, summary, choices) => ({
+  name,
+  unit,
+  default: preset,
+  min,
+  max,
+  summary,
+  ...(choices ? { choices } : {}),
+});
 export const POLICIES = [
-  { name: "none", summary: "first come, first served; only measures", keeps_rates: false, keeps_rates_unless_zero: "", params: [] },
+  {
+    name: "none",
+    summary: "first come, first served; only measures",
+    keeps_rates: false,
+    keeps_rates_unless_zero: "",
+    params: [],
+  },
   {
     name: "proportional-share",
     summary: "GPU time by weight; idle time goes to any vGPU that wants it",
     keeps_rates: false,
     keeps_rates_unless_zero: "",
     params: [
-      PARAM("quantum_ms", "ms of GPU time", 5, 0.1, 100, "GPU time that all competing vGPUs together may run ahead of the last"),
-      PARAM("lag_ms", "ms of GPU time", 100, 1, 10000, "upper bound of what a vGPU that could not use its share may catch up"),
+      PARAM(
+        "quantum_ms",
+        "ms of GPU time",
+        5,
+        0.1,
+        100,
+        "GPU time that all competing vGPUs together may run ahead of the last",
+      ),
+      PARAM(
+        "lag_ms",
+        "ms of GPU time",
+        100,
+        1,
+        10000,
+        "upper bound of what a vGPU that could not use its share may catch up",
+      ),
     ],
   },
   {
@@ -32,8 +60,21 @@ export const POLICIES = [
     keeps_rates_unless_zero: "",
     params: [
       PARAM("fps", "frames/s", 30, 0, 1000, "rate of a vGPU without its own promise; 0: unlimited"),
-      PARAM("give_way", "switch", 0, 0, 1, "1: where promised rates need more than the device has, the lightest gives way"),
-      PARAM("sync", "", 0, 0, 4, "synchronisation before a frame is delayed", ["auto", "none", "flush", "fence", "finish"]),
+      PARAM(
+        "give_way",
+        "switch",
+        0,
+        0,
+        1,
+        "1: where promised rates need more than the device has, the lightest gives way",
+      ),
+      PARAM("sync", "", 0, 0, 4, "synchronisation before a frame is delayed", [
+        "auto",
+        "none",
+        "flush",
+        "fence",
+        "finish",
+      ]),
     ],
   },
   {
@@ -44,7 +85,14 @@ export const POLICIES = [
     params: [
       PARAM("period_ms", "ms", 1000, 10, 60000, "length of a period, at whose end unused time is lost (gOver: 1 s)"),
       PARAM("stages", "stages", 10, 1, 100, "number of stages in a period, each with its part of the cap (gOver: 10)"),
-      PARAM("ahead_ms", "ms of GPU time", 2, 0, 100, "while a vGPU is behind its promised rate, others submit only below this load of the device"),
+      PARAM(
+        "ahead_ms",
+        "ms of GPU time",
+        2,
+        0,
+        100,
+        "while a vGPU is behind its promised rate, others submit only below this load of the device",
+      ),
     ],
   },
 ];
@@ -97,7 +145,13 @@ export class FakeNode {
   addFirst(i) {
     const device = DEVICES[i % 8 < 4 ? 0 : i % 8 < 6 ? 1 : i % 8 < 7 ? 2 : 3].name;
     const promises = [{ fps: 60 }, { fps: 30, latency_ms: 40 }, {}, { tasks_per_s: 20 }, {}][i % 5];
-    const vgpu = this.add({ name: `tenant-${i + 1}`, device, cap: [1, 0.4, 0.2, 0.6][i % 4], weight: 50 + (i % 4) * 50, ...promises });
+    const vgpu = this.add({
+      name: `tenant-${i + 1}`,
+      device,
+      cap: [1, 0.4, 0.2, 0.6][i % 4],
+      weight: 50 + (i % 4) * 50,
+      ...promises,
+    });
     vgpu.paused = i % 29 === 28;
     vgpu.seed = i;
     if (i % 6 === 5) return;
@@ -118,7 +172,11 @@ export class FakeNode {
 
   add({ name, device, best_effort = false, ...settings }) {
     if (!/^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/.test(name ?? ""))
-      throw new FakeError(400, "invalid-argument", `'${name}' can't name a vGPU: 1 to 64 letters, digits, '.', '_' or '-', not starting with '.' or '-'`);
+      throw new FakeError(
+        400,
+        "invalid-argument",
+        `'${name}' can't name a vGPU: 1 to 64 letters, digits, '.', '_' or '-', not starting with '.' or '-'`,
+      );
     if (this.vgpus.has(name)) throw new FakeError(409, "already-exists", `a vGPU named '${name}' exists`);
     const vgpu = {
       name,
@@ -127,7 +185,17 @@ export class FakeNode {
       best_effort,
       paused: false,
       seed: this.nextId,
-      settings: { weight: 100, cap: 1, fps: 0, tasks_per_s: 0, latency_ms: 0, memory_min_bytes: 0, memory_max_bytes: 0, partition: "auto", ...settings },
+      settings: {
+        weight: 100,
+        cap: 1,
+        fps: 0,
+        tasks_per_s: 0,
+        latency_ms: 0,
+        memory_min_bytes: 0,
+        memory_max_bytes: 0,
+        partition: "auto",
+        ...settings,
+      },
       processes: [],
     };
     this.vgpus.set(name, vgpu);
@@ -149,11 +217,14 @@ export class FakeNode {
 
   set(name, patch) {
     const vgpu = this.find(name);
-    for (const key of Object.keys(patch)) if (!(key in vgpu.settings)) throw new FakeError(400, "invalid-argument", `unknown setting '${key}'`);
-    if (patch.cap !== undefined && !(patch.cap >= 0.01 && patch.cap <= 1)) throw new FakeError(400, "invalid-argument", `cap ${patch.cap} is outside 0.01 … 1`);
+    for (const key of Object.keys(patch))
+      if (!(key in vgpu.settings)) throw new FakeError(400, "invalid-argument", `unknown setting '${key}'`);
+    if (patch.cap !== undefined && !(patch.cap >= 0.01 && patch.cap <= 1))
+      throw new FakeError(400, "invalid-argument", `cap ${patch.cap} is outside 0.01 … 1`);
     Object.assign(vgpu.settings, patch);
     this.layout += 1;
-    if (patch.cap !== undefined) this.addEvent(Date.now(), ["sold", `a cap of ${Math.round(patch.cap * 100)} % was sold, guaranteed`], vgpu);
+    if (patch.cap !== undefined)
+      this.addEvent(Date.now(), ["sold", `a cap of ${Math.round(patch.cap * 100)} % was sold, guaranteed`], vgpu);
     return vgpu;
   }
 
@@ -165,7 +236,8 @@ export class FakeNode {
 
   remove(name, force) {
     const vgpu = this.find(name);
-    if (vgpu.processes.length > 0 && !force) throw new FakeError(409, "busy", `${vgpu.processes.length} processes are attached to '${name}'`);
+    if (vgpu.processes.length > 0 && !force)
+      throw new FakeError(409, "busy", `${vgpu.processes.length} processes are attached to '${name}'`);
     this.vgpus.delete(name);
     this.layout += 1;
     this.addEvent(Date.now(), ["removed", "as asked"], vgpu);
@@ -173,7 +245,8 @@ export class FakeNode {
 
   setPolicy(name, { policy, params = {} }) {
     const device = this.findDevice(name);
-    if (!POLICIES.some((one) => one.name === policy)) throw new FakeError(404, "not-found", `unknown policy '${policy}'`);
+    if (!POLICIES.some((one) => one.name === policy))
+      throw new FakeError(404, "not-found", `unknown policy '${policy}'`);
     Object.assign(device, { policy, params });
     this.layout += 1;
     this.addEvent(Date.now(), ["policy", `policy is ${policy} now`], null, name);
@@ -191,7 +264,14 @@ export class FakeNode {
       subject = ofDevice ? null : all[(number * 7) % Math.max(1, Math.min(24, all.length))];
       device ??= DEVICES[number % 2].name;
     }
-    const event = { number, time_ms: Math.round(at), device: subject?.device ?? device, vgpu: subject?.name ?? "", kind: what[0], text: what[1] };
+    const event = {
+      number,
+      time_ms: Math.round(at),
+      device: subject?.device ?? device,
+      vgpu: subject?.name ?? "",
+      kind: what[0],
+      text: what[1],
+    };
     this.events.push(event);
     return event;
   }
@@ -213,7 +293,19 @@ export class FakeNode {
     const p50 = rate > 0 ? 1000 / rate : 0;
     const p99 = p50 * (1.08 + 0.25 * wave(vgpu.seed + 2, s, 17) * (slow ? 2 : 1));
     const frames = Math.floor((s % 100_000) * rate);
-    return [use, Math.min(cap, 0.9 + 0.1 * wave(vgpu.seed, s, 300)), rate, p50, p99, slow ? 0.25 : 0.03, 0.02, frames, Math.floor(frames / (slow ? 40 : 4000)), vgpu.processes.length, this.heldSlots(vgpu)];
+    return [
+      use,
+      Math.min(cap, 0.9 + 0.1 * wave(vgpu.seed, s, 300)),
+      rate,
+      p50,
+      p99,
+      slow ? 0.25 : 0.03,
+      0.02,
+      frames,
+      Math.floor(frames / (slow ? 40 : 4000)),
+      vgpu.processes.length,
+      this.heldSlots(vgpu),
+    ];
   }
 
   heldSlots(vgpu) {
@@ -223,7 +315,10 @@ export class FakeNode {
   /** One number for each of DEVICE_FIELDS. */
   deviceAt(device, atMs) {
     const own = [...this.vgpus.values()].filter((vgpu) => vgpu.device === device.name);
-    const use = Math.min(1, own.reduce((sum, vgpu) => sum + this.vgpuAt(vgpu, atMs)[0], 0));
+    const use = Math.min(
+      1,
+      own.reduce((sum, vgpu) => sum + this.vgpuAt(vgpu, atMs)[0], 0),
+    );
     const sold = device.mode === "off" ? 0 : own.reduce((sum, vgpu) => sum + vgpu.settings.cap, 0) / 20;
     const soldFor = device.mode === "off" ? 0 : Math.max(0, atMs - device.soldAt) / 1000;
     const slots = device.name === "card-0" ? 118 : 0;
@@ -259,15 +354,48 @@ export class FakeNode {
             others_need: 0.41,
             others_unknown: 0,
             text: `${settings.fps || settings.tasks_per_s} ${settings.fps ? "frames/s" : "tasks/s"} need 25 % of ${vgpu.device}; the others need 41 %, so it fits.`,
-            warnings: keeps ? [] : [`The policy ${policy} does not keep promised rates: 'weir policy sla-aware --device ${vgpu.device}' does.`],
+            warnings: keeps
+              ? []
+              : [
+                  `The policy ${policy} does not keep promised rates: 'weir policy sla-aware --device ${vgpu.device}' does.`,
+                ],
           }
         : null,
       attach: `/run/weir/vgpu/${vgpu.name}.sock`,
       processes: vgpu.processes,
-      totals: { frames, tasks: 0, late_frames: late, broken_frames: Math.floor(late / 3), gpu_ns: 0, wait_ns: 0, pace_ns: 0 },
-      memory: { elastic: held > 0, min_slots: 1, max_slots: 8, held_slots: held, here_slots: Math.max(0, held - 1), waits: false, resident_slots: Math.max(0, held - 1) },
+      totals: {
+        frames,
+        tasks: 0,
+        late_frames: late,
+        broken_frames: Math.floor(late / 3),
+        gpu_ns: 0,
+        wait_ns: 0,
+        pace_ns: 0,
+      },
+      memory: {
+        elastic: held > 0,
+        min_slots: 1,
+        max_slots: 8,
+        held_slots: held,
+        here_slots: Math.max(0, held - 1),
+        waits: false,
+        resident_slots: Math.max(0, held - 1),
+      },
       use: { work_items: 0, memory_bytes: vgpu.processes.length * 96 * MIB },
-      window: { span_ns: 1e9, frames: Math.round(fps), fps, frame_ms_mean: p50, frame_ms_p50: p50, frame_ms_p95: p99, frame_ms_p99: p99, frame_ms_max: p99, gpu_use: use, gpu_share: use, wait_share: wait, pace_share: pace },
+      window: {
+        span_ns: 1e9,
+        frames: Math.round(fps),
+        fps,
+        frame_ms_mean: p50,
+        frame_ms_p50: p50,
+        frame_ms_p95: p99,
+        frame_ms_p99: p99,
+        frame_ms_max: p99,
+        gpu_use: use,
+        gpu_share: use,
+        wait_share: wait,
+        pace_share: pace,
+      },
     };
   }
 
@@ -290,12 +418,44 @@ export class FakeNode {
       policy_params: params,
       keeps_rates: keeps,
       promised: { need: load, unknown: device.name === "card-0" ? 3 : 0, fits: load < 0.88 },
-      warnings: keeps || own.length === 0 ? [] : [`Rates are promised, but the policy ${device.policy} does not keep them: choose sla-aware, hybrid or cap.`],
+      warnings:
+        keeps || own.length === 0
+          ? []
+          : [
+              `Rates are promised, but the policy ${device.policy} does not keep them: choose sla-aware, hybrid or cap.`,
+            ],
       vgpus: own.length,
       gpu_use: use,
       gpu_ns_total: 0,
-      oversell: { mode: device.mode, params: {}, sold, load, offer: { guaranteed: 0, oversold: 0.3, reason: "" }, account: { revenue, penalty, cost: 0, net: revenue - penalty, sold_s: soldSeconds(device, now), broken_s: soldSeconds(device, now) / 50 } },
-      memory: { slots: slots > 0 ? 128 : 0, slot_bytes: SLOT_BYTES, size_slots: slots > 0 ? 128 : 0, others_slots: slots > 0 ? 4 : 0, held_slots: slots, guaranteed_slots: 40, overhead: 0.62, steal_percent: 12, copying_percent: 3, pressure: slots > 0 ? "middle" : "low", switches: 40, params: {} },
+      oversell: {
+        mode: device.mode,
+        params: {},
+        sold,
+        load,
+        offer: { guaranteed: 0, oversold: 0.3, reason: "" },
+        account: {
+          revenue,
+          penalty,
+          cost: 0,
+          net: revenue - penalty,
+          sold_s: soldSeconds(device, now),
+          broken_s: soldSeconds(device, now) / 50,
+        },
+      },
+      memory: {
+        slots: slots > 0 ? 128 : 0,
+        slot_bytes: SLOT_BYTES,
+        size_slots: slots > 0 ? 128 : 0,
+        others_slots: slots > 0 ? 4 : 0,
+        held_slots: slots,
+        guaranteed_slots: 40,
+        overhead: 0.62,
+        steal_percent: 12,
+        copying_percent: 3,
+        pressure: slots > 0 ? "middle" : "low",
+        switches: 40,
+        params: {},
+      },
     };
   }
 
@@ -306,7 +466,9 @@ export class FakeNode {
     const owners = Array.from({ length: memory.slots }, () => 0);
     const turn = Math.floor(Date.now() / 2000);
     let first = 0;
-    for (const vgpu of memory.slots > 0 ? [...this.vgpus.values()].filter((one) => one.device === device.name).slice(0, 34) : []) {
+    for (const vgpu of memory.slots > 0
+      ? [...this.vgpus.values()].filter((one) => one.device === device.name).slice(0, 34)
+      : []) {
       const count = this.heldSlots(vgpu);
       const at = Math.max(0, first - (vgpu.seed % 3));
       if (at + count > memory.slots - 6) break;

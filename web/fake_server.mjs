@@ -8,7 +8,19 @@ import { fileURLToPath } from "node:url";
 import { FakeError, FakeNode, POLICIES } from "./fake_node.mjs";
 
 const DEVICE_FIELDS = ["gpu_use", "load", "sold", "held_slots", "revenue", "penalty"];
-const VGPU_FIELDS = ["gpu_use", "cap", "fps", "p50_ms", "p99_ms", "wait_share", "pace_share", "frames", "late", "processes", "held_slots"];
+const VGPU_FIELDS = [
+  "gpu_use",
+  "cap",
+  "fps",
+  "p50_ms",
+  "p99_ms",
+  "wait_share",
+  "pace_share",
+  "frames",
+  "late",
+  "processes",
+  "held_slots",
+];
 const TICK_MS = 250;
 const BODY_MAX = 64 * 1024;
 const EVENT_EVERY_MS = 4000;
@@ -23,7 +35,12 @@ const HEADERS = {
   "Referrer-Policy": "no-referrer",
   "Cache-Control": "no-store",
 };
-const FILES = { "/": ["index.html", "text/html"], "/app.js": ["app.js", "text/javascript"], "/app.css": ["app.css", "text/css"], "/icon.svg": ["icon.svg", "image/svg+xml"] };
+const FILES = {
+  "/": ["index.html", "text/html"],
+  "/app.js": ["app.js", "text/javascript"],
+  "/app.css": ["app.css", "text/css"],
+  "/icon.svg": ["icon.svg", "image/svg+xml"],
+};
 
 /** `token` "": as with --http-plain. */
 export class FakeServer {
@@ -36,7 +53,11 @@ export class FakeServer {
     this.server = createServer((request, response) => void this.answer(request, response));
     await new Promise((resolve, reject) => this.server.once("error", reject).listen(this.port, "127.0.0.1", resolve));
     this.port = this.server.address().port;
-    this.timers = [setInterval(() => this.tick(), TICK_MS), setInterval(() => this.happen(), EVENT_EVERY_MS), setInterval(() => this.lists(), LISTS_EVERY_MS)];
+    this.timers = [
+      setInterval(() => this.tick(), TICK_MS),
+      setInterval(() => this.happen(), EVENT_EVERY_MS),
+      setInterval(() => this.lists(), LISTS_EVERY_MS),
+    ];
   }
 
   get url() {
@@ -93,14 +114,23 @@ export class FakeServer {
   lists(to = this.streams) {
     if (this.away) return;
     this.listed = this.node.layout;
-    this.send("lists", { devices: this.node.devices.map((device) => this.node.deviceJson(device)), vgpus: [...this.node.vgpus.values()].map((vgpu) => this.node.vgpuJson(vgpu)) }, to);
+    this.send(
+      "lists",
+      {
+        devices: this.node.devices.map((device) => this.node.deviceJson(device)),
+        vgpus: [...this.node.vgpus.values()].map((vgpu) => this.node.vgpuJson(vgpu)),
+      },
+      to,
+    );
   }
 
   stream(response) {
     response.writeHead(200, { ...HEADERS, "Content-Type": "text/event-stream" });
     this.streams.add(response);
     response.on("close", () => this.streams.delete(response));
-    this.send("hello", { format: 1, weir: "0.0.0", node: "fake-node", read_only: this.readOnly, tick_ms: TICK_MS }, [response]);
+    this.send("hello", { format: 1, weir: "0.0.0", node: "fake-node", read_only: this.readOnly, tick_ms: TICK_MS }, [
+      response,
+    ]);
     if (this.away) this.send("away", { message: this.away }, [response]);
     else this.lists([response]);
   }
@@ -125,14 +155,19 @@ export class FakeServer {
     const hosts = ["127.0.0.1", "localhost", "[::1]"].map((host) => `${host}:${this.port}`);
     if (!hosts.includes(request.headers.host)) throw new FakeError(421, "invalid-argument", "this is another host");
     const origin = request.headers.origin;
-    if (origin && origin !== `http://${request.headers.host}`) throw new FakeError(403, "permission-denied", "the request comes from another site");
+    if (origin && origin !== `http://${request.headers.host}`)
+      throw new FakeError(403, "permission-denied", "the request comes from another site");
     const isApi = url.pathname.startsWith("/api/");
-    if (isApi && this.token && request.headers.authorization !== `Bearer ${this.token}`) throw new FakeError(401, "permission-denied", "the token is missing or wrong");
+    if (isApi && this.token && request.headers.authorization !== `Bearer ${this.token}`)
+      throw new FakeError(401, "permission-denied", "the token is missing or wrong");
     const changes = request.method !== "GET";
-    const hasBody = Number(request.headers["content-length"] ?? 0) > 0 || request.headers["transfer-encoding"] !== undefined;
-    if (changes && hasBody && request.headers["content-type"] !== "application/json") throw new FakeError(415, "invalid-argument", "the body is not application/json");
+    const hasBody =
+      Number(request.headers["content-length"] ?? 0) > 0 || request.headers["transfer-encoding"] !== undefined;
+    if (changes && hasBody && request.headers["content-type"] !== "application/json")
+      throw new FakeError(415, "invalid-argument", "the body is not application/json");
     if (changes && this.readOnly) throw new FakeError(403, "permission-denied", "this dashboard only shows");
-    if (isApi && this.away && url.pathname !== "/api/stream" && url.pathname !== "/api/history") throw new FakeError(503, "unavailable", this.away);
+    if (isApi && this.away && url.pathname !== "/api/stream" && url.pathname !== "/api/history")
+      throw new FakeError(503, "unavailable", this.away);
   }
 
   async handle(request, url) {
@@ -149,26 +184,43 @@ export class FakeServer {
     const node = this.node;
     const body = await bodyOf(request);
     switch (`${method} ${kind}${name ? "/NAME" : ""}${verb ? `/${verb}` : ""}`) {
-      case "GET policies": return [200, { policies: POLICIES }];
-      case "GET devices": return [200, { devices: node.devices.map((device) => node.deviceJson(device)) }];
-      case "GET devices/NAME/memory": return [200, node.memoryJson(node.findDevice(name))];
-      case "PUT devices/NAME/policy": return [200, node.deviceJson(node.setPolicy(name, body))];
-      case "GET vgpus": return [200, { vgpus: [...node.vgpus.values()].map((vgpu) => node.vgpuJson(vgpu)) }];
-      case "POST vgpus": return [201, node.vgpuJson(node.add(body))];
-      case "GET vgpus/NAME": return [200, node.vgpuJson(node.find(name))];
-      case "PATCH vgpus/NAME": return [200, node.vgpuJson(node.set(name, body))];
-      case "POST vgpus/NAME/pause": return [200, node.vgpuJson(node.pause(name, true))];
-      case "POST vgpus/NAME/resume": return [200, node.vgpuJson(node.pause(name, false))];
+      case "GET policies":
+        return [200, { policies: POLICIES }];
+      case "GET devices":
+        return [200, { devices: node.devices.map((device) => node.deviceJson(device)) }];
+      case "GET devices/NAME/memory":
+        return [200, node.memoryJson(node.findDevice(name))];
+      case "PUT devices/NAME/policy":
+        return [200, node.deviceJson(node.setPolicy(name, body))];
+      case "GET vgpus":
+        return [200, { vgpus: [...node.vgpus.values()].map((vgpu) => node.vgpuJson(vgpu)) }];
+      case "POST vgpus":
+        return [201, node.vgpuJson(node.add(body))];
+      case "GET vgpus/NAME":
+        return [200, node.vgpuJson(node.find(name))];
+      case "PATCH vgpus/NAME":
+        return [200, node.vgpuJson(node.set(name, body))];
+      case "POST vgpus/NAME/pause":
+        return [200, node.vgpuJson(node.pause(name, true))];
+      case "POST vgpus/NAME/resume":
+        return [200, node.vgpuJson(node.pause(name, false))];
       case "DELETE vgpus/NAME":
         node.remove(name, url.searchParams.get("force") === "true");
         return [200, { removed: name }];
-      default: throw new FakeError(404, "not-found", `nothing is at ${path}`);
+      default:
+        throw new FakeError(404, "not-found", `nothing is at ${path}`);
     }
   }
 
   history(asked) {
     const now = Date.now();
-    const reply = { format: 1, seconds: 3600, fields: DEVICE_FIELDS, series: [], events: { lost: 0, events: this.node.events.slice(-1000) } };
+    const reply = {
+      format: 1,
+      seconds: 3600,
+      fields: DEVICE_FIELDS,
+      series: [],
+      events: { lost: 0, events: this.node.events.slice(-1000) },
+    };
     if (asked.has("vgpu")) {
       const vgpu = this.node.vgpus.get(asked.get("vgpu"));
       const rows = vgpu ? rowsOf(now, (at) => this.node.vgpuAt(vgpu, at)) : [];
@@ -177,7 +229,11 @@ export class FakeServer {
     const only = asked.get("device");
     for (const device of this.node.devices) {
       if (only && device.name !== only) continue;
-      reply.series.push({ name: device.name, kind: "device", rows: rowsOf(now, (at) => this.node.deviceAt(device, at)) });
+      reply.series.push({
+        name: device.name,
+        kind: "device",
+        rows: rowsOf(now, (at) => this.node.deviceAt(device, at)),
+      });
       if (only) reply.series.push(this.uses(device, now));
     }
     return reply;
@@ -188,8 +244,16 @@ export class FakeServer {
     const largest = own.sort((a, b) => this.node.vgpuAt(b, now)[0] - this.node.vgpuAt(a, now)[0]).slice(0, 16);
     const others = own.filter((vgpu) => !largest.includes(vgpu));
     const use = (vgpu, at) => this.node.vgpuAt(vgpu, at)[0];
-    const rows = rowsOf(now, (at) => [...largest.map((vgpu) => use(vgpu, at)), ...(others.length > 0 ? [others.reduce((sum, vgpu) => sum + use(vgpu, at), 0)] : [])]);
-    return { name: device.name, kind: "use", fields: [...largest.map((vgpu) => vgpu.name), ...(others.length > 0 ? ["others"] : [])], rows };
+    const rows = rowsOf(now, (at) => [
+      ...largest.map((vgpu) => use(vgpu, at)),
+      ...(others.length > 0 ? [others.reduce((sum, vgpu) => sum + use(vgpu, at), 0)] : []),
+    ]);
+    return {
+      name: device.name,
+      kind: "use",
+      fields: [...largest.map((vgpu) => vgpu.name), ...(others.length > 0 ? ["others"] : [])],
+      rows,
+    };
   }
 
   reply(response, status, body, type = "application/json") {

@@ -24,7 +24,11 @@ const app = new App(node, changed);
 const banner = new Banner(() => stream.start());
 const place = el("main", { id: "main", tabindex: -1 });
 const version = el("span.muted");
-const readOnly = el("span.badge", { hidden: true, title: "This dashboard was started with --http-read-only" }, "read only");
+const readOnly = el(
+  "span.badge",
+  { hidden: true, title: "This dashboard was started with --http-read-only" },
+  "read only",
+);
 let view: View | null = null;
 
 // -- Changes ----------------------------------------------------------------------------------------------------------
@@ -54,7 +58,9 @@ function showHead(): void {
 }
 
 function setTitle(): void {
-  const parts = [view?.title ?? "", node.hello?.node ?? "", "Weir"].filter((part, i) => part && !(i === 0 && part === "Node"));
+  const parts = [view?.title ?? "", node.hello?.node ?? "", "Weir"].filter(
+    (part, i) => part && !(i === 0 && part === "Node"),
+  );
   document.title = parts.join(" – ");
 }
 
@@ -151,7 +157,14 @@ function fillBody(): void {
     place.focus();
   });
   const nav = el("nav", { "aria-label": "Views" }, ...tabs.map(([, anchor]) => anchor));
-  const tools = el("div.tools", {}, readOnly, version, button("Keys", () => showKeys(keys), { class: "quiet" }), button("Light / dark", toggleTheme, { class: "quiet" }));
+  const tools = el(
+    "div.tools",
+    {},
+    readOnly,
+    version,
+    button("Keys", () => showKeys(keys), { class: "quiet" }),
+    button("Light / dark", toggleTheme, { class: "quiet" }),
+  );
   const brand = el("a.brand", { href: "#/" }, "Weir");
   document.body.append(skip, el("header", {}, brand, nav, tools), banner.root, place);
   startNotices(document.body);

@@ -25,10 +25,23 @@ test("pause and resume take each other back", () => {
 });
 
 test("a removed vGPU can be made again as it was", () => {
-  const action = removeAction(vgpu({ sale: "best-effort", settings: settings({ cap: 0.2, memory_min_bytes: 2 ** 29, memory_max_bytes: 2 ** 31 }) }), true);
+  const action = removeAction(
+    vgpu({
+      sale: "best-effort",
+      settings: settings({ cap: 0.2, memory_min_bytes: 2 ** 29, memory_max_bytes: 2 ** 31 }),
+    }),
+    true,
+  );
   assert.equal(action.path, "/api/v1/vgpus/game?force=true");
   assert.equal(action.command, "weir vgpu rm game --force");
-  assert.deepEqual(action.undo!.body, { name: "game", device: "gpu0", cap: 0.2, memory_min_bytes: 2 ** 29, memory_max_bytes: 2 ** 31, best_effort: true });
+  assert.deepEqual(action.undo!.body, {
+    name: "game",
+    device: "gpu0",
+    cap: 0.2,
+    memory_min_bytes: 2 ** 29,
+    memory_max_bytes: 2 ** 31,
+    best_effort: true,
+  });
   assert.equal(action.undo!.command, "weir vgpu create game --device gpu0 --cap 0.2 --memory 512M:2G --best-effort");
 });
 
@@ -80,7 +93,8 @@ test("a form says what differs", () => {
 
 test("a form refuses what the daemon would refuse", () => {
   const before = settings({ fps: 60 });
-  const faultsOf = (changed: object) => readForm({ ...formOf(before), ...changed }, before).faults.map((fault) => fault.field);
+  const faultsOf = (changed: object) =>
+    readForm({ ...formOf(before), ...changed }, before).faults.map((fault) => fault.field);
   assert.deepEqual(faultsOf({ cap: "0" }), ["cap"]);
   assert.deepEqual(faultsOf({ cap: "101" }), ["cap"]);
   assert.deepEqual(faultsOf({ weight: "1.5" }), ["weight"]);

@@ -1,10 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from "node:assert/strict";
 import test from "node:test";
-import { ago, amount, bytes, clock, count, counted, milliseconds, percent, plain, rate, seconds, UNKNOWN } from "../src/model/format";
+import {
+  ago,
+  amount,
+  bytes,
+  clock,
+  count,
+  counted,
+  milliseconds,
+  percent,
+  plain,
+  rate,
+  seconds,
+  UNKNOWN,
+} from "../src/model/format";
 
 test("unknown is a dash, not a zero", () => {
-  for (const text of [percent(null), milliseconds(undefined), bytes(NaN), rate(null, "frames/s"), count(undefined), plain(Infinity), amount(null), seconds(null)])
+  for (const text of [
+    percent(null),
+    milliseconds(undefined),
+    bytes(NaN),
+    rate(null, "frames/s"),
+    count(undefined),
+    plain(Infinity),
+    amount(null),
+    seconds(null),
+  ])
     assert.equal(text, UNKNOWN);
 });
 

@@ -18,21 +18,31 @@ test("a decision is kept once, also when the daemon counts from 1 again", () => 
   assert.equal(decisions.add([decision(1), decision(2)]).length, 2);
   assert.equal(decisions.add([decision(2), decision(3)]).length, 1);
   assert.equal(decisions.add([decision(1, { time_ms: 99_000 })]).length, 1);
-  assert.deepEqual(decisions.all().map((one) => one.time_ms), [1000, 2000, 3000, 99_000]);
+  assert.deepEqual(
+    decisions.all().map((one) => one.time_ms),
+    [1000, 2000, 3000, 99_000],
+  );
 });
 
 test("history that arrives late is put in its place, and there is a bound", () => {
   const decisions = new Decisions();
   decisions.add([decision(9)]);
   decisions.add([decision(1), decision(2)]);
-  assert.deepEqual(decisions.all().map((one) => one.number), [1, 2, 9]);
+  assert.deepEqual(
+    decisions.all().map((one) => one.number),
+    [1, 2, 9],
+  );
   decisions.add(Array.from({ length: 6000 }, (_, i) => decision(i + 10)));
   assert.equal(decisions.all().length, 5000);
 });
 
 test("filters of decisions", () => {
   const decisions = new Decisions();
-  decisions.add([decision(1, { vgpu: "a" }), decision(2, { vgpu: "b", kind: "broken", text: "51.2 of 60.0" }), decision(3, { vgpu: "", device: "gpu1" })]);
+  decisions.add([
+    decision(1, { vgpu: "a" }),
+    decision(2, { vgpu: "b", kind: "broken", text: "51.2 of 60.0" }),
+    decision(3, { vgpu: "", device: "gpu1" }),
+  ]);
   const found = (filter: object) => decisions.matching(filter).map((one) => one.number);
   assert.deepEqual(found({}), [3, 2, 1]);
   assert.deepEqual(found({ vgpu: "a" }), [1]);
@@ -44,9 +54,14 @@ test("filters of decisions", () => {
 test("each kind that the control API names has an explanation", () => {
   const page = readFileSync("../docs/protocol/control-api.md", "utf8");
   const table = page.slice(page.indexOf("| kind | |"), page.indexOf("**vgpu**:"));
-  const kinds = table.split("\n").flatMap((line) => [...(line.split("|")[1] ?? "").matchAll(/`([a-z-]+)`/g)].map((found) => found[1]!));
+  const kinds = table
+    .split("\n")
+    .flatMap((line) => [...(line.split("|")[1] ?? "").matchAll(/`([a-z-]+)`/g)].map((found) => found[1]!));
   assert.ok(kinds.length > 25, `only ${kinds.length} kinds were found`);
-  assert.deepEqual(kinds.filter((kind) => !knownKinds().includes(kind)), []);
+  assert.deepEqual(
+    kinds.filter((kind) => !knownKinds().includes(kind)),
+    [],
+  );
 });
 
 test("a kind that nobody knows is shown as it is", () => {
@@ -83,7 +98,10 @@ test("a token is only what begins with #token=", () => {
 });
 
 test("rows have the last tick's values where there is one", () => {
-  const one = vgpu({ settings: settings({ fps: 60 }), processes: [process_("a"), process_("a"), process_("b"), process_("c")] });
+  const one = vgpu({
+    settings: settings({ fps: 60 }),
+    processes: [process_("a"), process_("a"), process_("b"), process_("c")],
+  });
   assert.equal(rowOf(one, undefined, 0).got, 0);
   const row = rowOf(one, { fps: 59, wait_share: 0 }, 0);
   assert.deepEqual([row.got, row.keeping, row.unit, row.programs], [59, "kept", "frames/s", "a ×2, b and 1 more"]);
@@ -103,7 +121,14 @@ test("the order of rows", () => {
 
 test("a tick gives each row its fields by name", () => {
   const node = new NodeModel();
-  const tick: Tick = { at_ms: 5000, layout: 1, device_fields: ["load", "gpu_use"], devices: [["gpu0", 0.1, 0.7]], vgpu_fields: ["fps", "new_field"], vgpus: [[3, 60, 1]] };
+  const tick: Tick = {
+    at_ms: 5000,
+    layout: 1,
+    device_fields: ["load", "gpu_use"],
+    devices: [["gpu0", 0.1, 0.7]],
+    vgpu_fields: ["fps", "new_field"],
+    vgpus: [[3, 60, 1]],
+  };
   node.setTick(tick, 4000);
   assert.deepEqual(node.vgpuSamples.get(3), { fps: 60, new_field: 1 });
   assert.equal(node.deviceSamples.get("gpu0")!["gpu_use"], 0.7);
@@ -128,14 +153,27 @@ const MAP: MemoryMap = {
   leaving: [false, true, false, false],
   holders: [
     { name: "a", id: 1, ranges: [[0, 2]] },
-    { name: "b", id: 2, ranges: [[1, 1], [2, 1]] },
+    {
+      name: "b",
+      id: 2,
+      ranges: [
+        [1, 1],
+        [2, 1],
+      ],
+    },
   ],
 };
 
 test("the map of slots", () => {
-  assert.deepEqual(slotsOf(MAP).map((slot) => slot.holders), [[1], [1, 2], [2], []]);
+  assert.deepEqual(
+    slotsOf(MAP).map((slot) => slot.holders),
+    [[1], [1, 2], [2], []],
+  );
   const beyond = { ...MAP, holders: [{ name: "a", id: 1, ranges: [[3, 9]] as [number, number][] }] };
-  assert.deepEqual(slotsOf(beyond).map((slot) => slot.holders), [[], [], [], [1]]);
+  assert.deepEqual(
+    slotsOf(beyond).map((slot) => slot.holders),
+    [[], [], [], [1]],
+  );
   const [a, b] = holdersOf(MAP, new Map([[1, vgpu({ memory: { ...vgpu().memory, resident_slots: 7 } })]]));
   assert.deepEqual([a!.holds, a!.here, a!.shared, a!.resident, a!.ranges], [2, 1, 1, 7, "0–1"]);
   assert.deepEqual([b!.here, b!.shared, b!.resident], [1, 1, null]);

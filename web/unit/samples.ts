@@ -3,7 +3,17 @@
 import type { Decision, Settings, Vgpu } from "../src/model/types";
 
 export function settings(changed: Partial<Settings> = {}): Settings {
-  return { weight: 100, cap: 1, fps: 0, tasks_per_s: 0, latency_ms: 0, memory_min_bytes: 0, memory_max_bytes: 0, partition: "auto", ...changed };
+  return {
+    weight: 100,
+    cap: 1,
+    fps: 0,
+    tasks_per_s: 0,
+    latency_ms: 0,
+    memory_min_bytes: 0,
+    memory_max_bytes: 0,
+    partition: "auto",
+    ...changed,
+  };
 }
 
 export function vgpu(changed: Partial<Vgpu> = {}): Vgpu {
@@ -19,7 +29,15 @@ export function vgpu(changed: Partial<Vgpu> = {}): Vgpu {
     promise: null,
     processes: [],
     totals: { frames: 0, tasks: 0, late_frames: 0, broken_frames: 0 },
-    memory: { elastic: false, min_slots: 0, max_slots: 0, held_slots: 0, here_slots: 0, resident_slots: 0, waits: false },
+    memory: {
+      elastic: false,
+      min_slots: 0,
+      max_slots: 0,
+      held_slots: 0,
+      here_slots: 0,
+      resident_slots: 0,
+      waits: false,
+    },
     use: { memory_bytes: 0 },
     window: { fps: 0, frame_ms_p50: 0, frame_ms_p99: 0, gpu_use: 0, wait_share: 0, pace_share: 0 },
     ...changed,

@@ -23,11 +23,16 @@ test("pieces may end anywhere", () => {
     assert.deepEqual([...parser.push(text.slice(0, at)), ...parser.push(text.slice(at))], whole, `cut at ${at}`);
   }
   const parser = new SseParser();
-  assert.deepEqual([...text].flatMap((letter) => parser.push(letter)), whole);
+  assert.deepEqual(
+    [...text].flatMap((letter) => parser.push(letter)),
+    whole,
+  );
 });
 
 test("comments, unknown fields and events without data are skipped", () => {
-  assert.deepEqual(new SseParser().push(": x\nid: 7\nretry: 5\nevent: empty\n\ndata\n\n"), [{ event: "message", data: "" }]);
+  assert.deepEqual(new SseParser().push(": x\nid: 7\nretry: 5\nevent: empty\n\ndata\n\n"), [
+    { event: "message", data: "" },
+  ]);
 });
 
 test("waits grow, have a bound, and are spread", () => {

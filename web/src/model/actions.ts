@@ -43,7 +43,8 @@ function patchText(patch: Patch): string {
   const parts: string[] = [];
   if (patch.cap !== undefined) parts.push(`cap ${percent(patch.cap)}`);
   if (patch.weight !== undefined) parts.push(`weight ${patch.weight}`);
-  if (patch.fps !== undefined) parts.push(patch.fps > 0 ? `${plain(patch.fps)} frames/s promised` : "no frame rate promised");
+  if (patch.fps !== undefined)
+    parts.push(patch.fps > 0 ? `${plain(patch.fps)} frames/s promised` : "no frame rate promised");
   if (patch.tasks_per_s !== undefined)
     parts.push(patch.tasks_per_s > 0 ? `${plain(patch.tasks_per_s)} tasks/s promised` : "no task rate promised");
   if (patch.latency_ms !== undefined)
@@ -74,7 +75,12 @@ export function removeAction(vgpu: Vgpu, force: boolean): Action {
     done: `${vgpu.name} is removed`,
   };
   if (vgpu.ephemeral) return action;
-  const again = { name: vgpu.name, device: vgpu.device, bestEffort: vgpu.sale === "best-effort", settings: vgpu.settings };
+  const again = {
+    name: vgpu.name,
+    device: vgpu.device,
+    bestEffort: vgpu.sale === "best-effort",
+    settings: vgpu.settings,
+  };
   return { ...action, undo: createOnly(again), undoName: "Make it again" };
 }
 
@@ -137,7 +143,12 @@ function createOnly(wanted: NewVgpu): Action {
 export type Params = Record<string, number | string>;
 
 /** Parameters at their defaults are left out: the daemon gives an absent one its default. */
-export function policyAction(device: string, policy: Policy, params: Params, before: { policy: Policy; params: Params }): Action {
+export function policyAction(
+  device: string,
+  policy: Policy,
+  params: Params,
+  before: { policy: Policy; params: Params },
+): Action {
   return { ...policyOnly(device, policy, params), undo: policyOnly(device, before.policy, before.params) };
 }
 

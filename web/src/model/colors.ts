@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the palette's colours a vGPU has. The colours themselves are in app.css (--c0 …).
+// Which of the palette's colours a vGPU has. The colours themselves are in style/colors.css (--c0 …).
 
 const PALETTE = 16;
 export const OTHERS = "--c-others";

@@ -19,7 +19,8 @@ export class Decisions {
     if (fresh.length === 0) return fresh;
     const last = this.list.at(-1);
     this.list.push(...fresh);
-    if (last && fresh[0]!.time_ms < last.time_ms) this.list.sort((a, b) => a.time_ms - b.time_ms || a.number - b.number);
+    if (last && fresh[0]!.time_ms < last.time_ms)
+      this.list.sort((a, b) => a.time_ms - b.time_ms || a.number - b.number);
     for (const old of this.list.splice(0, Math.max(0, this.list.length - KEEP))) this.known.delete(keyOf(old));
     return fresh;
   }
@@ -47,7 +48,10 @@ export function fits(event: Decision, filter: DecisionFilter): boolean {
   if (filter.kind && event.kind !== filter.kind) return false;
   if (!filter.text) return true;
   const text = `${event.kind} ${event.device} ${event.vgpu} ${event.text}`.toLowerCase();
-  return filter.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  return filter.text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }
 
 function keyOf(event: Decision): string {

@@ -47,7 +47,9 @@ export function bytes(value: Maybe): string {
 
 export function count(value: Maybe): string {
   if (!known(value)) return UNKNOWN;
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f"); // a narrow space
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, "\u202f"); // a narrow space
 }
 
 export function counted(value: number, one: string, many = `${one}s`): string {

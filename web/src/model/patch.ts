@@ -56,7 +56,8 @@ export function readForm(form: SettingsForm, before: Settings): Read {
     const range = `${rule.min} to ${rule.max}${rule.unit ? ` ${rule.unit}` : ""}`;
     if (!Number.isFinite(value)) faults.push({ field: rule.field, message: `"${text}" is not a number; ${range} is` });
     else if (value < rule.min || value > rule.max) faults.push({ field: rule.field, message: `From ${range}` });
-    else if (rule.whole && !Number.isInteger(value)) faults.push({ field: rule.field, message: `A whole number, ${range}` });
+    else if (rule.whole && !Number.isInteger(value))
+      faults.push({ field: rule.field, message: `A whole number, ${range}` });
     else {
       const scaled = rule.scale === 1 ? value : Number((value * rule.scale).toFixed(6));
       if (Math.abs(scaled - before[rule.key]) > 1e-9) patch[rule.key] = scaled;

@@ -54,7 +54,10 @@ function compareNames(a: string, b: string): number {
 /** Each word must occur somewhere: in the name, device, state, programs, or in what became of the promise. */
 export function matches(row: VgpuRow, filter: string): boolean {
   const text = `${row.name} ${row.device} ${row.state} ${row.programs} ${row.keeping}`.toLowerCase();
-  return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  return filter
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }
 
 export interface Sample {

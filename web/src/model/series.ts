@@ -122,7 +122,7 @@ function isGap(before: Row, row: Row): boolean {
 /** The values of one field, of columns that begin with the times; none for a field that the server does not send. */
 export function columnOf(fields: readonly string[], columns: Value[][], field: string): Value[] {
   const place = fields.indexOf(field);
-  return place < 0 ? (columns[0] ?? []).map(() => null) : columns[place + 1] ?? [];
+  return place < 0 ? (columns[0] ?? []).map(() => null) : (columns[place + 1] ?? []);
 }
 
 /** Each column becomes the sum of itself and those before it, for a stacked picture. Columns are without times. */
@@ -132,7 +132,7 @@ export function stacked(columns: Value[][]): Value[][] {
     const below = out.at(-1);
     out.push(
       column.map((value, i) => {
-        const under = below ? below[i] ?? null : 0;
+        const under = below ? (below[i] ?? null) : 0;
         return value === null && under === null ? null : (value ?? 0) + (under ?? 0);
       }),
     );

@@ -37,7 +37,9 @@ export function holdersOf(map: MemoryMap, vgpus: ReadonlyMap<number, Vgpu>): Hol
       here: own.filter((slot) => slot.owner === holder.id).length,
       shared: own.filter((slot) => slot.holders.length > 1).length,
       resident: vgpus.get(holder.id)?.memory.resident_slots ?? null,
-      ranges: holder.ranges.map(([first, count]) => (count > 1 ? `${first}–${first + count - 1}` : `${first}`)).join(", "),
+      ranges: holder.ranges
+        .map(([first, count]) => (count > 1 ? `${first}–${first + count - 1}` : `${first}`))
+        .join(", "),
     };
   });
 }

@@ -11,7 +11,7 @@ import { color, onTheme } from "./theme";
 
 export interface ChartSeries {
   label: string;
-  color: string; // a custom property of app.css
+  color: string; // a custom property of style/colors.css
   href?: string;
   dashed?: boolean;
   hidden?: boolean; // drawn by nobody, but with a value in the legend
@@ -68,7 +68,9 @@ export class Chart {
   }
 
   setSeries(series: ChartSeries[]): void {
-    const same = series.length === this.series.length && series.every((s, i) => s.label === this.series[i]!.label && s.color === this.series[i]!.color);
+    const same =
+      series.length === this.series.length &&
+      series.every((s, i) => s.label === this.series[i]!.label && s.color === this.series[i]!.color);
     if (same) return;
     this.series = series;
     this.plot?.destroy();
@@ -125,22 +127,29 @@ export class Chart {
   private make(data: uPlot.AlignedData): void {
     const width = this.frame.clientWidth;
     if (width === 0 || this.series.length === 0) return;
-    const series = this.series.map((one): uPlot.Series => ({
-      label: one.label,
-      stroke: () => color(one.color),
-      width: this.options.stacked ? 0 : 1.5,
-      points: { show: false },
-      ...(this.options.stacked ? { fill: () => color(one.color) } : {}),
-      ...(one.dashed ? { dash: [6, 4] } : {}),
-      show: !one.hidden,
-    }));
+    const series = this.series.map(
+      (one): uPlot.Series => ({
+        label: one.label,
+        stroke: () => color(one.color),
+        width: this.options.stacked ? 0 : 1.5,
+        points: { show: false },
+        ...(this.options.stacked ? { fill: () => color(one.color) } : {}),
+        ...(one.dashed ? { dash: [6, 4] } : {}),
+        show: !one.hidden,
+      }),
+    );
     const axis = { stroke: () => color("--muted"), font: "12px system-ui, sans-serif", ticks: { show: false } };
     this.plot = new uPlot(
       {
         width,
         height: this.options.height ?? 170,
         legend: { show: false },
-        cursor: { drag: { x: false, y: false }, y: false, points: { show: !this.options.stacked }, sync: { key: this.options.syncKey } },
+        cursor: {
+          drag: { x: false, y: false },
+          y: false,
+          points: { show: !this.options.stacked },
+          sync: { key: this.options.syncKey },
+        },
         scales: {
           x: { time: true, range: () => [this.from, this.to] },
           y: { range: (_plot, _low, high) => [0, this.topOf(high)] },
@@ -230,7 +239,7 @@ export class Chart {
   private onCursor(plot: uPlot): void {
     const { idx, left } = plot.cursor;
     const inside = left !== undefined && left !== null && left >= 0;
-    this.sayLegend(inside ? idx ?? null : null);
+    this.sayLegend(inside ? (idx ?? null) : null);
     this.sayMark(inside ? this.markNear(plot, left) : null, left ?? 0, plot);
   }
 

@@ -66,7 +66,8 @@ export class HistoryFeed {
   }
 
   private take(history: HistoryReply): void {
-    if (this.app.node.addDecisions({ lost: 0, events: history.events?.events ?? [] }).length > 0) this.app.tell("events");
+    if (this.app.node.addDecisions({ lost: 0, events: history.events?.events ?? [] }).length > 0)
+      this.app.tell("events");
     for (const one of history.series) this.takeSeries(one, one.fields ?? history.fields);
     this.drawNow();
   }

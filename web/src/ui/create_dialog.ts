@@ -21,10 +21,17 @@ const PRESET: Settings = {
 };
 
 export function openCreateDialog(app: App, device: string): void {
-  const ids = { name: freshId("name"), device: freshId("device"), min: freshId("min"), max: freshId("max"), best: freshId("best") };
+  const ids = {
+    name: freshId("name"),
+    device: freshId("device"),
+    min: freshId("min"),
+    max: freshId("max"),
+    best: freshId("best"),
+  };
   const name = el("input", { id: ids.name, required: true, autocomplete: "off", spellcheck: "false", maxlength: 64 });
   const devices = el("select", { id: ids.device });
-  for (const known of app.node.devices.keys()) devices.append(el("option", { value: known, selected: known === device }, known));
+  for (const known of app.node.devices.keys())
+    devices.append(el("option", { value: known, selected: known === device }, known));
   const min = el("input", { id: ids.min, autocomplete: "off", placeholder: "512M" });
   const max = el("input", { id: ids.max, autocomplete: "off", placeholder: "no limit" });
   const best = el("input", { id: ids.best, type: "checkbox" });
@@ -42,7 +49,11 @@ export function openCreateDialog(app: App, device: string): void {
     if (least === null || most === null) other = "Memory is a size such as 512M or 2G.";
     else if (most > 0 && least > most) other = "The least memory is more than the most.";
     const settings = { ...patch, memory_min_bytes: least ?? 0, memory_max_bytes: most ?? 0 };
-    return { wanted: { name: name.value.trim(), device: devices.value, bestEffort: best.checked, settings }, faults, other };
+    return {
+      wanted: { name: name.value.trim(), device: devices.value, bestEffort: best.checked, settings },
+      faults,
+      other,
+    };
   }
 
   function changed(): void {
@@ -59,13 +70,33 @@ export function openCreateDialog(app: App, device: string): void {
   const form = el(
     "form",
     { novalidate: true },
-    el("div.fields", {}, field(ids.name, "Name", name, "letters, digits, '.', '_' and '-'"), field(ids.device, "Device", devices, "which it is a part of")),
+    el(
+      "div.fields",
+      {},
+      field(ids.name, "Name", name, "letters, digits, '.', '_' and '-'"),
+      field(ids.device, "Device", devices, "which it is a part of"),
+    ),
     fields.root,
-    el("div.fields", {}, field(ids.min, "Least memory", min, "which it always has"), field(ids.max, "Most memory", max, "as 512M or 2G")),
-    el("div.field.check", {}, best, el("label", { for: ids.best }, "Best effort: only what no other wants, and no promise")),
+    el(
+      "div.fields",
+      {},
+      field(ids.min, "Least memory", min, "which it always has"),
+      field(ids.max, "Most memory", max, "as 512M or 2G"),
+    ),
+    el(
+      "div.field.check",
+      {},
+      best,
+      el("label", { for: ids.best }, "Best effort: only what no other wants, and no promise"),
+    ),
     preview,
     fault,
-    el("div.buttons", {}, make, button("Cancel", () => dialog.close(), { class: "quiet" })),
+    el(
+      "div.buttons",
+      {},
+      make,
+      button("Cancel", () => dialog.close(), { class: "quiet" }),
+    ),
   );
   for (const input of [name, devices, min, max, best]) input.addEventListener("input", changed);
   form.addEventListener("submit", (event) => {

@@ -12,7 +12,12 @@ export function openDialog(title: string, ...children: Child[]): Dialog {
   const root = el("dialog", { "aria-labelledby": id });
   const before = document.activeElement;
   const close = () => root.close();
-  const head = el("div.dialog-head", {}, el("h2", { id }, title), button("×", close, { class: "quiet", "aria-label": "Close" }));
+  const head = el(
+    "div.dialog-head",
+    {},
+    el("h2", { id }, title),
+    button("×", close, { class: "quiet", "aria-label": "Close" }),
+  );
   root.append(head);
   for (const child of children) if (child) root.append(child);
   root.addEventListener("click", (event) => {

@@ -26,7 +26,12 @@ export function startKeys(keys: Key[]): void {
 
 export function showKeys(keys: readonly Key[]): void {
   const list = el("dl.keys");
-  const all = [...keys.map((one) => [one.key, one.name]), ["?", "Show the keys"], ["Esc", "Close a dialog"], ["Tab, Enter", "Go to a link, button or column, and use it"]];
+  const all = [
+    ...keys.map((one) => [one.key, one.name]),
+    ["?", "Show the keys"],
+    ["Esc", "Close a dialog"],
+    ["Tab, Enter", "Go to a link, button or column, and use it"],
+  ];
   for (const [key, name] of all) list.append(el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, name)));
   openDialog("Keys", list);
 }

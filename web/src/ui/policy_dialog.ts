@@ -27,7 +27,8 @@ function formOf(app: App, device: Device, policies: Policy[], close: () => void)
   let inputs = new Map<string, HTMLInputElement | HTMLSelectElement>();
   const id = freshId("policy");
   const choice = el("select", { id });
-  for (const policy of policies) choice.append(el("option", { value: policy.name, selected: policy === present }, policy.name));
+  for (const policy of policies)
+    choice.append(el("option", { value: policy.name, selected: policy === present }, policy.name));
   const summary = el("p.muted");
   const params = el("div.fields");
   const preview = el("div");
@@ -54,7 +55,8 @@ function formOf(app: App, device: Device, policies: Policy[], close: () => void)
     save.disabled = wrong !== "" || app.readOnly;
     preview.replaceChildren(...(wrong ? [] : [commandLine(action(values).command)]));
   }
-  const action = (values: Params) => policyAction(device.name, chosen, values, { policy: present, params: device.policy_params });
+  const action = (values: Params) =>
+    policyAction(device.name, chosen, values, { policy: present, params: device.policy_params });
 
   const form = el(
     "form",
@@ -92,23 +94,39 @@ function ratesText(policy: Policy): string {
   return `It keeps promised rates and latencies${unless ? `, unless ${unless} is 0` : ""}.`;
 }
 
-function fieldOf(param: PolicyParam, value: number | string | undefined): { root: HTMLElement; input: HTMLInputElement | HTMLSelectElement } {
+function fieldOf(
+  param: PolicyParam,
+  value: number | string | undefined,
+): { root: HTMLElement; input: HTMLInputElement | HTMLSelectElement } {
   const id = freshId("param");
   const hint = el("span.hint", { id: `${id}-hint` });
   const label = el("label", { for: id }, param.name);
   if (param.choices) {
     const preset = param.choices[param.default];
     const input = el("select", { id, "aria-describedby": `${id}-hint` });
-    for (const name of param.choices) input.append(el("option", { value: name, selected: name === (value ?? preset) }, name));
+    for (const name of param.choices)
+      input.append(el("option", { value: name, selected: name === (value ?? preset) }, name));
     setText(hint, param.summary);
     return { root: el("div.field", {}, label, input, hint), input };
   }
-  const input = el("input", { id, inputmode: "decimal", autocomplete: "off", "aria-describedby": `${id}-hint`, value: plain(Number(value ?? param.default), 6) });
-  setText(hint, `${param.summary}; ${plain(param.min, 6)} to ${plain(param.max, 6)}${param.unit ? ` ${param.unit}` : ""}`);
+  const input = el("input", {
+    id,
+    inputmode: "decimal",
+    autocomplete: "off",
+    "aria-describedby": `${id}-hint`,
+    value: plain(Number(value ?? param.default), 6),
+  });
+  setText(
+    hint,
+    `${param.summary}; ${plain(param.min, 6)} to ${plain(param.max, 6)}${param.unit ? ` ${param.unit}` : ""}`,
+  );
   return { root: el("div.field", {}, label, input, hint), input };
 }
 
-function readParams(policy: Policy, inputs: Map<string, HTMLInputElement | HTMLSelectElement>): { values: Params; wrong: string } {
+function readParams(
+  policy: Policy,
+  inputs: Map<string, HTMLInputElement | HTMLSelectElement>,
+): { values: Params; wrong: string } {
   const values: Params = {};
   let wrong = "";
   for (const param of policy.params) {
@@ -120,7 +138,8 @@ function readParams(policy: Policy, inputs: Map<string, HTMLInputElement | HTMLS
     }
     const text = input.value.trim().replace(",", ".");
     const value = text === "" ? param.default : Number(text);
-    if (!(value >= param.min && value <= param.max)) wrong ||= `${param.name} is from ${plain(param.min, 6)} to ${plain(param.max, 6)}.`;
+    if (!(value >= param.min && value <= param.max))
+      wrong ||= `${param.name} is from ${plain(param.min, 6)} to ${plain(param.max, 6)}.`;
     values[param.name] = value;
   }
   return { values, wrong };

@@ -34,10 +34,21 @@ export function openRemoveDialog(app: App, vgpu: Vgpu): void {
   const dialog = openDialog(
     `Remove ${vgpu.name}?`,
     el("p", {}, attached > 0 ? `${programs} attached.` : "No program is attached to it.", " Its promise ends."),
-    attached > 0 && el("div.field.check", {}, force, el("label", { for: id }, "Remove it all the same; its programs go on without any limit")),
+    attached > 0 &&
+      el(
+        "div.field.check",
+        {},
+        force,
+        el("label", { for: id }, "Remove it all the same; its programs go on without any limit"),
+      ),
     preview,
     fault,
-    el("div.buttons", {}, remove, button("Keep it", () => dialog.close(), { class: "quiet" })),
+    el(
+      "div.buttons",
+      {},
+      remove,
+      button("Keep it", () => dialog.close(), { class: "quiet" }),
+    ),
   );
   changed();
 }

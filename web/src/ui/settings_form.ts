@@ -31,21 +31,40 @@ export class SettingsFields {
   constructor(changed: () => void) {
     for (const field of FIELDS) {
       const id = freshId("setting");
-      const input = el("input", { id, inputmode: "decimal", autocomplete: "off", "aria-describedby": `${id}-hint ${id}-fault`, name: field.key });
+      const input = el("input", {
+        id,
+        inputmode: "decimal",
+        autocomplete: "off",
+        "aria-describedby": `${id}-hint ${id}-fault`,
+        name: field.key,
+      });
       const fault = el("span.fault", { id: `${id}-fault`, role: "alert" });
       input.addEventListener("input", changed);
       this.inputs.set(field.key, input);
       this.faults.set(field.key, fault);
       const unit = field.unit ? el("span.unit", {}, field.unit) : null;
       this.root.append(
-        el("div.field", {}, el("label", { for: id }, field.name), el("span.with-unit", {}, input, unit), el("span.hint", { id: `${id}-hint` }, field.hint), fault),
+        el(
+          "div.field",
+          {},
+          el("label", { for: id }, field.name),
+          el("span.with-unit", {}, input, unit),
+          el("span.hint", { id: `${id}-hint` }, field.hint),
+          fault,
+        ),
       );
     }
   }
 
   values(): SettingsForm {
     const text = (key: keyof SettingsForm) => this.inputs.get(key)!.value;
-    return { cap: text("cap"), weight: text("weight"), fps: text("fps"), tasks: text("tasks"), latency: text("latency") };
+    return {
+      cap: text("cap"),
+      weight: text("weight"),
+      fps: text("fps"),
+      tasks: text("tasks"),
+      latency: text("latency"),
+    };
   }
 
   /** Fields that differ from `before` were typed into and stay. */

@@ -18,13 +18,26 @@ export class SlotMap {
 
   constructor(private readonly colors: Colors) {
     const head = el("tr");
-    for (const name of ["vGPU", "Holds", "Its own now", "Shared", "Resident", "Slots"]) head.append(el("th", { scope: "col" }, name));
+    for (const name of ["vGPU", "Holds", "Its own now", "Shared", "Resident", "Slots"])
+      head.append(el("th", { scope: "col" }, name));
     this.root.append(
       this.summary,
       this.grid,
       this.said,
-      el("ul.legend", {}, sample("owned", "of a vGPU now"), sample("held", "held, nobody's now"), sample("shared", "held by several"), sample("leaving", "being given up"), sample("free", "free")),
-      el("div.scroll", { role: "region", "aria-label": "Holders of memory", tabindex: 0 }, el("table.small", {}, el("thead", {}, head), this.body)),
+      el(
+        "ul.legend",
+        {},
+        sample("owned", "of a vGPU now"),
+        sample("held", "held, nobody's now"),
+        sample("shared", "held by several"),
+        sample("leaving", "being given up"),
+        sample("free", "free"),
+      ),
+      el(
+        "div.scroll",
+        { role: "region", "aria-label": "Holders of memory", tabindex: 0 },
+        el("table.small", {}, el("thead", {}, head), this.body),
+      ),
     );
     this.grid.addEventListener("pointerover", (event) => this.explain(event.target));
   }
@@ -41,7 +54,10 @@ export class SlotMap {
     while (this.grid.children.length > this.slots.length) this.grid.lastElementChild!.remove();
     this.slots.forEach((slot, i) => this.drawSlot(i, slot));
     const held = this.slots.filter((slot) => slot.holders.length > 0).length;
-    this.grid.setAttribute("aria-label", `${held} of ${this.slots.length} slots are held. The table below says by which vGPUs.`);
+    this.grid.setAttribute(
+      "aria-label",
+      `${held} of ${this.slots.length} slots are held. The table below says by which vGPUs.`,
+    );
     this.listHolders(map, vgpus);
   }
 
@@ -59,7 +75,11 @@ export class SlotMap {
   private explain(target: EventTarget | null): void {
     const index = target instanceof HTMLElement ? Number(target.dataset["slot"] ?? NaN) : NaN;
     const slot = this.slots[index];
-    if (slot) setText(this.said, slotText(index, slot, (id) => this.names.get(id) ?? `vGPU ${id}`));
+    if (slot)
+      setText(
+        this.said,
+        slotText(index, slot, (id) => this.names.get(id) ?? `vGPU ${id}`),
+      );
   }
 
   private listHolders(map: MemoryMap, vgpus: ReadonlyMap<number, Vgpu>): void {
@@ -85,5 +105,10 @@ export class SlotMap {
 
 function sample(state: string, text: string): HTMLElement {
   const shared = state === "shared";
-  return el("li", {}, el("span.slot-sample", { "data-state": shared ? "owned" : state, "data-shared": String(shared) }), el("span", {}, text));
+  return el(
+    "li",
+    {},
+    el("span.slot-sample", { "data-state": shared ? "owned" : state, "data-shared": String(shared) }),
+    el("span", {}, text),
+  );
 }

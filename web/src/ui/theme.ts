@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Light, dark, or as the system has it. The colours are in app.css; canvases ask for them here.
+// Light, dark, or as the system has it. The colours are in style/colors.css; canvases ask for them here.
 
 type Theme = "auto" | "light" | "dark";
 const KEY = "weir-theme";
@@ -41,7 +41,7 @@ function tell(): void {
 const cache = new Map<string, string>();
 let probe: HTMLElement | null = null;
 
-/** A custom property of app.css as a colour that a canvas takes. */
+/** A custom property of style/colors.css as a colour that a canvas takes. */
 export function color(name: string): string {
   const kept = cache.get(name);
   if (kept) return kept;

@@ -15,7 +15,11 @@ export function askForToken(retry: () => void): void {
     "form",
     {},
     el("p", {}, getToken() ? "The server refuses this page's token." : "This dashboard needs a token."),
-    el("p.muted", {}, "It is in the address that weir dashboard prints, after #token=. The daemon keeps it in its run folder, as dashboard.token."),
+    el(
+      "p.muted",
+      {},
+      "It is in the address that weir dashboard prints, after #token=. The daemon keeps it in its run folder, as dashboard.token.",
+    ),
     el("div.field", {}, el("label", { for: id }, "Token"), input),
     el("div.buttons", {}, el("button", { type: "submit" }, "Connect")),
   );

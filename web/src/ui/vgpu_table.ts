@@ -54,19 +54,33 @@ class Row {
   update(data: VgpuRow): void {
     this.data = data;
     const [, , state, programs, , , p99, late, memory] = this.cells as [
-      HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement, HTMLElement,
+      HTMLElement,
+      HTMLElement,
+      HTMLElement,
+      HTMLElement,
+      HTMLElement,
+      HTMLElement,
+      HTMLElement,
+      HTMLElement,
+      HTMLElement,
     ];
     setText(state.firstElementChild!, data.state);
     setData(state, "state", data.state);
     setText(programs, data.programs || "none");
-    setText(this.gotText, data.promised > 0 ? `${plain(data.got, 1)} / ${plain(data.promised)} ${data.unit}` : rate(data.got, data.unit));
+    setText(
+      this.gotText,
+      data.promised > 0 ? `${plain(data.got, 1)} / ${plain(data.promised)} ${data.unit}` : rate(data.got, data.unit),
+    );
     setText(this.keeping, data.keeping === "none" ? "" : keepingText(data.keeping));
     setData(this.keeping, "keeping", data.keeping);
     setText(this.shareText, `${percent(data.use)} of ${percent(data.cap)}`);
     const filled = data.cap > 0 ? Math.min(1, data.use / data.cap) : 0;
     const width = filled.toFixed(2);
     if (this.bar.style.getPropertyValue("--filled") !== width) this.bar.style.setProperty("--filled", width);
-    setText(p99, data.p99 > 0 ? milliseconds(data.p99) + (data.latency > 0 ? ` of ${milliseconds(data.latency)}` : "") : "–");
+    setText(
+      p99,
+      data.p99 > 0 ? milliseconds(data.p99) + (data.latency > 0 ? ` of ${milliseconds(data.latency)}` : "") : "–",
+    );
     setData(p99, "keeping", latencyKept(data.p99, data.latency));
     setText(late, count(data.late));
     setText(memory, bytes(data.memory));
@@ -106,7 +120,11 @@ export class VgpuTable {
     );
     const table = el("table", { role: "table", "aria-label": "vGPUs" }, this.head(), this.body);
     if (device) table.classList.add("one-device");
-    this.root.append(bar, this.summary, el("div.scroll", { role: "region", "aria-label": "vGPUs", tabindex: 0 }, table));
+    this.root.append(
+      bar,
+      this.summary,
+      el("div.scroll", { role: "region", "aria-label": "vGPUs", tabindex: 0 }, table),
+    );
     this.showSort();
   }
 
@@ -150,7 +168,10 @@ export class VgpuTable {
     const shown = [...this.rows.values()].filter((row) => matches(row.data, this.filter.value));
     const compare = compareRows(this.sort);
     shown.sort((a, b) => compare(a.data, b.data));
-    reconcile(this.body, shown.map((row) => row.root));
+    reconcile(
+      this.body,
+      shown.map((row) => row.root),
+    );
     const all = this.rows.size;
     const text = all === 0 ? "No vGPU yet." : shown.length === all ? `${all} vGPUs` : `${shown.length} of ${all} vGPUs`;
     setText(this.summary, all === 1 && shown.length === 1 ? "1 vGPU" : text);

@@ -62,8 +62,21 @@ export class DeviceView implements View {
     });
     this.create = button("Create a vGPU", () => openCreateDialog(app, name));
     this.window = new WindowChoice(() => this.feed.drawNow());
-    this.chart = new Chart({ title: "Who used it", format: percent, top: 1, stacked: true, height: 240, syncKey: `device-${name}` });
-    this.useChart = new Chart({ title: "Its use, and what promises need", format: percent, top: 1, height: 130, syncKey: `device-${name}` });
+    this.chart = new Chart({
+      title: "Who used it",
+      format: percent,
+      top: 1,
+      stacked: true,
+      height: 240,
+      syncKey: `device-${name}`,
+    });
+    this.useChart = new Chart({
+      title: "Its use, and what promises need",
+      format: percent,
+      top: 1,
+      height: 130,
+      syncKey: `device-${name}`,
+    });
     this.useChart.setSeries([
       { label: "use", color: "--c0" },
       { label: "promised need", color: "--c3", dashed: true },
@@ -79,7 +92,13 @@ export class DeviceView implements View {
       this.facts,
       this.warnings,
       el("div.buttons", {}, this.change),
-      el("section", {}, el("div.section-head", {}, el("h2", {}, "Use"), this.window.root), this.chart.root, this.useChart.root),
+      el(
+        "section",
+        {},
+        el("div.section-head", {}, el("h2", {}, "Use"), this.window.root),
+        this.chart.root,
+        this.useChart.root,
+      ),
       this.memory,
       el("section", {}, el("h2", {}, "Decisions"), this.list.root),
       el("section", {}, el("h2", {}, "vGPUs"), this.table.root),
@@ -128,17 +147,32 @@ export class DeviceView implements View {
     this.emulated.hidden = !isEmulated(device);
     const memory = device.memory_bytes > 0 ? `, ${bytes(device.memory_bytes)}` : "";
     setText(this.kind, `${device.model || device.kind}${memory}`);
-    const params = Object.entries(device.policy_params).map(([key, value]) => `${key} ${typeof value === "number" ? plain(value, 4) : value}`);
+    const params = Object.entries(device.policy_params).map(
+      ([key, value]) => `${key} ${typeof value === "number" ? plain(value, 4) : value}`,
+    );
     setText(this.policy, params.length > 0 ? `${device.policy} (${params.join(", ")})` : device.policy);
-    const unknown = device.promised.unknown > 0 ? `; that of ${counted(device.promised.unknown, "vGPU")} is not known` : "";
-    setText(this.promised, `${percent(device.promised.need)}, ${device.promised.fits ? "which fits" : "which does not fit"}${unknown}`);
+    const unknown =
+      device.promised.unknown > 0 ? `; that of ${counted(device.promised.unknown, "vGPU")} is not known` : "";
+    setText(
+      this.promised,
+      `${percent(device.promised.need)}, ${device.promised.fits ? "which fits" : "which does not fit"}${unknown}`,
+    );
     const { oversell } = device;
-    setText(this.selling, `${percent(oversell.sold)} of it, ${oversell.mode === "off" ? "without overselling" : oversell.mode}`);
+    setText(
+      this.selling,
+      `${percent(oversell.sold)} of it, ${oversell.mode === "off" ? "without overselling" : oversell.mode}`,
+    );
     const most = Math.max(oversell.offer.guaranteed, oversell.offer.oversold);
-    setText(this.offer, oversell.mode === "off" ? "any cap" : `${percent(most)}${oversell.offer.reason ? `: ${oversell.offer.reason}` : ""}`);
+    setText(
+      this.offer,
+      oversell.mode === "off"
+        ? "any cap"
+        : `${percent(most)}${oversell.offer.reason ? `: ${oversell.offer.reason}` : ""}`,
+    );
     listTexts(this.warnings, device.warnings);
     this.map.root.hidden = device.memory.slots === 0;
-    if (device.memory.slots === 0) setText(this.mapFault, "This device's memory is not elastic: each vGPU has a fixed limit, or none.");
+    if (device.memory.slots === 0)
+      setText(this.mapFault, "This device's memory is not elastic: each vGPU has a fixed limit, or none.");
     this.table.listed();
     this.ticked();
   }
@@ -152,8 +186,13 @@ export class DeviceView implements View {
     const account = device.oversell.account;
     const sold = device.oversell.mode !== "off" || account.sold_s > 0;
     setText(this.revenue, sold ? amount(sample?.["revenue"] ?? account.revenue) : "not sold");
-    setText(this.penalty, sold ? `${amount(sample?.["penalty"] ?? account.penalty)}, broken for ${seconds(account.broken_s)}` : "not sold");
-    this.feed.add("device", (fields, samples) => fields.map((field) => samples.devices.get(this.name)?.[field] ?? null));
+    setText(
+      this.penalty,
+      sold ? `${amount(sample?.["penalty"] ?? account.penalty)}, broken for ${seconds(account.broken_s)}` : "not sold",
+    );
+    this.feed.add("device", (fields, samples) =>
+      fields.map((field) => samples.devices.get(this.name)?.[field] ?? null),
+    );
     this.feed.add("use", (fields, samples) => usesByName(fields, this.uses(samples)));
     this.feed.ticked();
     this.table.ticked();
@@ -183,7 +222,11 @@ export class DeviceView implements View {
     this.chart.setSeries(
       series.fields.map((name, i) => {
         if (name === "others") return { label: name, color: OTHERS };
-        return { label: name, color: this.colors.of(node.byName.get(name)?.id ?? -1 - i), href: hashOf({ view: "vgpu", name }) };
+        return {
+          label: name,
+          color: this.colors.of(node.byName.get(name)?.id ?? -1 - i),
+          href: hashOf({ view: "vgpu", name }),
+        };
       }),
     );
     const columns = series.columns(from * 1000);

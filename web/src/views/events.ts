@@ -27,8 +27,21 @@ export class EventsView implements View {
     private readonly app: App,
     asked: Asked,
   ) {
-    const bar = el("div.toolbar", {}, field("Device", this.device), field("vGPU", this.vgpu), field("Kind", this.kind), field("Words", this.words));
-    this.root.append(el("h1", { tabindex: -1 }, "Events"), el("p", {}, "What the daemon decided, and why."), bar, this.summary, this.list.root);
+    const bar = el(
+      "div.toolbar",
+      {},
+      field("Device", this.device),
+      field("vGPU", this.vgpu),
+      field("Kind", this.kind),
+      field("Words", this.words),
+    );
+    this.root.append(
+      el("h1", { tabindex: -1 }, "Events"),
+      el("p", {}, "What the daemon decided, and why."),
+      bar,
+      this.summary,
+      this.list.root,
+    );
     this.offer(asked);
     for (const select of [this.device, this.vgpu, this.kind]) select.addEventListener("change", () => this.chosen());
     this.words.addEventListener("input", () => this.show());
@@ -85,10 +98,18 @@ export class EventsView implements View {
 
   private show(): void {
     const { node } = this.app;
-    const found = node.decisions.matching({ device: this.device.value, vgpu: this.vgpu.value, kind: this.kind.value, text: this.words.value });
+    const found = node.decisions.matching({
+      device: this.device.value,
+      vgpu: this.vgpu.value,
+      kind: this.kind.value,
+      text: this.words.value,
+    });
     const all = node.decisions.all().length;
     const lost = node.lost > 0 ? ` The daemon had already forgotten ${count(node.lost)} older ones.` : "";
-    setText(this.summary, `${counted(found.length, "event")}${found.length === all ? "" : ` of ${count(all)}`}.${lost}`);
+    setText(
+      this.summary,
+      `${counted(found.length, "event")}${found.length === all ? "" : ` of ${count(all)}`}.${lost}`,
+    );
     this.list.set(found, node.nowMs(Date.now()));
   }
 }

@@ -60,7 +60,10 @@ class DeviceCard {
     const sample = node.deviceSamples.get(this.name);
     setText(this.use, percent(sample?.["gpu_use"] ?? device.gpu_use));
     const sold = device.oversell.mode === "off" ? "" : ` (${device.oversell.mode})`;
-    setText(this.sold, `${percent(sample?.["sold"] ?? device.oversell.sold)}${sold} / ${percent(sample?.["load"] ?? device.oversell.load)}`);
+    setText(
+      this.sold,
+      `${percent(sample?.["sold"] ?? device.oversell.sold)}${sold} / ${percent(sample?.["load"] ?? device.oversell.load)}`,
+    );
     this.spark.draw(node.sparkOf(this.name), node.tickAtMs || Date.now());
   }
 }

@@ -62,10 +62,14 @@ export class VgpuView implements View {
       const vgpu = this.vgpu();
       if (vgpu) void app.actAndSay(pauseAction(name, vgpu.state !== "paused"));
     });
-    this.remove = button("Remove …", () => {
-      const vgpu = this.vgpu();
-      if (vgpu) openRemoveDialog(app, vgpu);
-    }, { class: "danger" });
+    this.remove = button(
+      "Remove …",
+      () => {
+        const vgpu = this.vgpu();
+        if (vgpu) openRemoveDialog(app, vgpu);
+      },
+      { class: "danger" },
+    );
     this.window = new WindowChoice(() => this.feed.drawNow());
     this.pictures = this.makePictures();
     this.list = new DecisionList("Nothing was decided about this vGPU yet.", 20, (decision) => {
@@ -127,18 +131,37 @@ export class VgpuView implements View {
 
   private fillRoot(): void {
     const head = el("tr");
-    for (const name of ["Program", "Process", "Interface", "Renderer", "Measured by"]) head.append(el("th", { scope: "col" }, name));
+    for (const name of ["Program", "Process", "Interface", "Renderer", "Measured by"])
+      head.append(el("th", { scope: "col" }, name));
     const table = el("table.small", {}, el("thead", {}, head), this.processes);
     this.body.append(
       this.facts,
       this.promise,
       this.warnings,
-      el("section", {}, el("div.section-head", {}, el("h2", {}, "What it got"), this.window.root), ...this.pictures.map((picture) => picture.chart.root)),
+      el(
+        "section",
+        {},
+        el("div.section-head", {}, el("h2", {}, "What it got"), this.window.root),
+        ...this.pictures.map((picture) => picture.chart.root),
+      ),
       el(
         "div.columns",
         {},
-        el("section", {}, el("h2", {}, "Settings"), this.editor.root, el("h3", {}, "Hold or remove it"), el("div.buttons", {}, this.pause, this.remove), this.pauseCommand),
-        el("section", {}, el("h2", {}, "Programs"), el("div.scroll", { role: "region", "aria-label": "Programs", tabindex: 0 }, table)),
+        el(
+          "section",
+          {},
+          el("h2", {}, "Settings"),
+          this.editor.root,
+          el("h3", {}, "Hold or remove it"),
+          el("div.buttons", {}, this.pause, this.remove),
+          this.pauseCommand,
+        ),
+        el(
+          "section",
+          {},
+          el("h2", {}, "Programs"),
+          el("div.scroll", { role: "region", "aria-label": "Programs", tabindex: 0 }, table),
+        ),
       ),
     );
     this.root.append(
@@ -152,7 +175,10 @@ export class VgpuView implements View {
   private listed(): void {
     const vgpu = this.vgpu();
     this.missing.hidden = vgpu !== undefined || !this.app.node.listed;
-    setText(this.missing, `There is no vGPU ${this.name} on this node. What was decided about it is below, as long as the daemon knows it.`);
+    setText(
+      this.missing,
+      `There is no vGPU ${this.name} on this node. What was decided about it is below, as long as the daemon knows it.`,
+    );
     this.body.hidden = vgpu === undefined;
     if (!vgpu) return;
     this.editor.update(vgpu);
@@ -163,7 +189,8 @@ export class VgpuView implements View {
     if (this.pauseCommand.textContent !== command) this.pauseCommand.replaceChildren(commandLine(command));
     setText(this.state, vgpu.state);
     setData(this.state, "state", vgpu.state);
-    if (this.linked !== vgpu.device) this.device.replaceChildren(link(vgpu.device, hashOf({ view: "device", name: vgpu.device })));
+    if (this.linked !== vgpu.device)
+      this.device.replaceChildren(link(vgpu.device, hashOf({ view: "device", name: vgpu.device })));
     this.linked = vgpu.device;
     setText(this.sale, vgpu.sale);
     setText(this.promise, vgpu.promise?.text ?? "");
@@ -183,7 +210,12 @@ export class VgpuView implements View {
         "tr",
         {},
         el("th", { scope: "row" }, process.program),
-        ...[String(process.pid), process.api + (process.presents ? "" : ", off screen"), process.renderer, process.meter].map((text) => el("td", {}, text)),
+        ...[
+          String(process.pid),
+          process.api + (process.presents ? "" : ", off screen"),
+          process.renderer,
+          process.meter,
+        ].map((text) => el("td", {}, text)),
       ),
     );
     if (rows.length === 0) rows.push(el("tr", {}, el("td", { colspan: 5, class: "muted" }, "No program is attached.")));
@@ -195,7 +227,9 @@ export class VgpuView implements View {
     const [times, rates, shares] = this.pictures as [Picture, Picture, Picture];
     times.chart.setLines(latency_ms > 0 ? [{ value: latency_ms, label: `promised ${milliseconds(latency_ms)}` }] : []);
     const promised = fps > 0 ? fps : tasks_per_s;
-    rates.chart.setLines(promised > 0 ? [{ value: promised, label: `promised ${plain(promised)} ${rateUnit(vgpu)}` }] : []);
+    rates.chart.setLines(
+      promised > 0 ? [{ value: promised, label: `promised ${plain(promised)} ${rateUnit(vgpu)}` }] : [],
+    );
     shares.chart.setLines(cap < 1 ? [{ value: cap, label: `ceiling ${percent(cap)}` }] : []);
   }
 
