@@ -180,6 +180,7 @@ try {
     await page.focus("header .brand");
     await page.keyboard.press("?");
     await page.waitForSelector("dialog[open] .keys");
+    await checks.axe(page, "keys");
     await page.keyboard.press("Escape");
     await until(async () => (await page.$("dialog")) === null, "the dialog closes");
     expect(await page.evaluate(() => document.activeElement.classList.contains("brand")), "the focus is elsewhere");
@@ -253,6 +254,7 @@ try {
     await go(page, `#/vgpu/${OWN}`);
     await press(page, "Remove …");
     await page.waitForSelector("dialog[open]");
+    await checks.axe(page, "removal");
     await page.keyboard.press("Escape");
     expect(await exists(OWN), "it was removed without an answer");
     await press(page, "Remove …");
@@ -284,6 +286,7 @@ try {
     await go(page, device);
     await press(page, "Change the policy");
     await page.waitForSelector("dialog select");
+    await checks.axe(page, "policy");
     if (fake) {
       await page.select("dialog select", "cap");
       await type(page, "stages", "5");

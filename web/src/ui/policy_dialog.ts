@@ -109,6 +109,13 @@ function fieldOf(
     setText(hint, param.summary);
     return { root: el("div.field", {}, label, input, hint), input };
   }
+  if (param.unit === "switch") {
+    const input = el("select", { id, "aria-describedby": `${id}-hint` });
+    for (const [number, name] of ["0: off", "1: on"].entries())
+      input.append(el("option", { value: number, selected: number === Number(value ?? param.default) }, name));
+    setText(hint, param.summary);
+    return { root: el("div.field", {}, label, input, hint), input };
+  }
   const input = el("input", {
     id,
     inputmode: "decimal",
