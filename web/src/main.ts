@@ -107,6 +107,25 @@ function live(): void {
   changed("connection");
 }
 
+/** A browser opens six connections to a server at most, for all tabs together. A tab that nobody sees gives its own
+ * back after a while. What it misses is read from the past when it is shown again. */
+const HIDDEN_MS = 60_000;
+let restAt = 0;
+let rests = false;
+
+function restWhileHidden(): void {
+  clearTimeout(restAt);
+  if (document.hidden) {
+    restAt = window.setTimeout(() => {
+      rests = true;
+      stream.stop();
+    }, HIDDEN_MS);
+  } else if (rests) {
+    rests = false;
+    stream.start();
+  }
+}
+
 // -- Views ------------------------------------------------------------------------------------------------------------
 
 function open(): void {
@@ -179,5 +198,6 @@ addEventListener("hashchange", () => {
   view?.root.querySelector("h1")?.focus({ preventScroll: true });
 });
 addEventListener("online", () => stream.start());
+document.addEventListener("visibilitychange", restWhileHidden);
 stream.start(); // first, because rows matter more than the past
 open();
