@@ -3,6 +3,7 @@
 
 #include "cli/common/text_units.h"
 #include "cli/options.h"
+#include "http/address.h"
 #include "tools/demo/demo.h"
 
 namespace weir::cli {
@@ -14,6 +15,7 @@ constexpr const char* kDemoExamples =
     "  weir demo\n"
     "  weir demo --seconds 5 --policies none,reserve --report /tmp/report.html\n"
     "  weir demo --device emulated:four-cards     # twelve programs on four emulated GPUs\n"
+    "  weir demo --seconds 600 --dashboard 127.0.0.1:8080    # prints an address to open in a browser\n"
     "\n"
     "WHAT IT DOES\n"
     "  Starts its own daemon and, without an X display, Xvfb. Runs glmark2 twice and glxgears once, with the\n"
@@ -38,12 +40,20 @@ void AddDemo(Command app, Session& session) {
       "Device to share: embedded, nvidia:GPU, drm:GPU or emulated:FILE, as for 'weir serve' (default: embedded)");
   command.AddParsed("--device-cpus", "LIST", options->device_cpus, ParseCpuList,
                     "CPUs that are the software device (default: all)");
+  command.Add("--dashboard", "HOST:PORT", options->dashboard,
+              "Show the demo in a browser while it runs, at this address of this machine; port 0: any free one");
   command.AddFlag("--xvfb", options->own_display, "Use Xvfb even where there is a display");
   command.AddFlag("--keep", options->keep, "Keep the temporary folder with the programs' and the daemon's logs");
   command.WhenGiven([options, &session] {
     if (options->phase < kPhaseMin) RejectUsage("--seconds: must be at least 1");
     for (const std::string& policy : options->policies)
       if (policy.empty()) RejectUsage("--policies: has an empty name in its list");
+    if (!options->dashboard.empty()) {
+      const auto address = http::ParseAddress(options->dashboard);
+      if (!address) RejectUsage("--dashboard: " + address.error().message);
+      if (const std::string problem = http::ProblemOfPage(*address, false); !problem.empty())
+        RejectUsage("--dashboard: " + problem);
+    }
     session.action = [options, &session] {
       options->json = session.json;
       return RunDemo(*options);

@@ -132,6 +132,11 @@ Result<int> RunDemo(const DemoOptions& options) {
   StopSignals signals;
   WEIR_TRY_STATUS(CheckPrograms(DefaultWorkloads(), NeedsOwnDisplay(options)));
   WEIR_TRY(const auto stage, Stage::Open(options));
+  if (!stage->dashboard().empty()) {
+    // On stderr, so that --json has only the result on stdout.
+    fmt::print(stderr, "watch it in a browser: {}\n", stage->dashboard());
+    std::fflush(stderr);
+  }
   WEIR_TRY(const auto device_reply, stage->client().Get("/v1/devices"));
   WEIR_TRY(const auto devices, DevicesFromJson(device_reply));
   std::vector<std::string> names;

@@ -33,6 +33,7 @@ struct DemoOptions {
   std::string report = "demo-report.html";
   std::string device;            // in the syntax of `weir serve --device`; empty: the embedded device
   std::vector<int> device_cpus;  // empty: the daemon's default
+  std::string dashboard;         // where a dashboard listens, as HOST:PORT; empty: there is none
   bool own_display = false;      // start an Xvfb even if there is a display
   bool keep = false;             // keep the temporary folder with the logs
   bool json = false;

@@ -23,25 +23,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kDisplayLimit = seconds(15);
+constexpr Duration kReadyLimit = seconds(15);  // of the display and of the dashboard
 constexpr Duration kDaemonLimit = seconds(5);
 constexpr Duration kFramesLimit = seconds(60);  // a program first loads and compiles its shaders
 
-/// The number that Xvfb writes once it accepts connections.
-std::string ReadDisplayNumber(int fd, Child& xvfb) {
-  std::string text;
-  const Instant end = platform::Now() + kDisplayLimit;
-  while (platform::Now() < end && !xvfb.Ended()) {
-    pollfd readable{fd, POLLIN, 0};
-    if (poll(&readable, 1, 50) <= 0) continue;
-    char bytes[16];
-    const ssize_t count = read(fd, bytes, sizeof(bytes));
-    if (count <= 0) return "";
-    text.append(bytes, static_cast<std::size_t>(count));
-    if (text.ends_with('\n')) return text.substr(0, text.size() - 1);
+/// A pipe by which a child tells one line once it is ready. The child's end is inherited.
+struct ReadyPipe {
+  platform::Fd ours, child_end;
+  static Result<ReadyPipe> Make() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      return Fail(Errc::kIo, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    return ReadyPipe{platform::Fd(ends[0]), platform::Fd(ends[1])};
   }
-  return "";
-}
+  /// Empty: the child has ended, or told nothing in time.
+  std::string ReadLine(Child& child) {
+    child_end.Reset();
+    std::string text;
+    const Instant end = platform::Now() + kReadyLimit;
+    while (platform::Now() < end && !child.Ended()) {
+      pollfd readable{ours.get(), POLLIN, 0};
+      if (poll(&readable, 1, 50) <= 0) continue;
+      char bytes[128];
+      const ssize_t count = read(ours.get(), bytes, sizeof(bytes));
+      if (count <= 0) return "";
+      text.append(bytes, static_cast<std::size_t>(count));
+      if (text.ends_with('\n')) return text.substr(0, text.size() - 1);
+    }
+    return "";
+  }
+};
 
 /// Checked before the first phases run.
 Status CheckPolicies(const ControlClient& client, const std::vector<std::string>& wanted) {
@@ -102,6 +113,7 @@ Result<std::unique_ptr<Stage>> Stage::Open(const DemoOptions& options) {
   std::unique_ptr<Stage> stage(new Stage(std::move(folder)));
   WEIR_TRY_STATUS(stage->StartDisplay(NeedsOwnDisplay(options)));
   WEIR_TRY_STATUS(stage->StartDaemon(options));
+  if (!options.dashboard.empty()) WEIR_TRY_STATUS(stage->StartDashboard(options.dashboard));
   return stage;
 }
 
@@ -117,18 +129,14 @@ Status Stage::StartDisplay(bool own) {
     display_name_ = "display " + EnvironmentVariable("DISPLAY");
     return Ok();
   }
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Fail(Errc::kIo, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  const platform::Fd read_end(ends[0]);
-  platform::Fd write_end(ends[1]);
-  ChildSpec spec{{"Xvfb", "-displayfd", fmt::format("{}", ends[1]), "-screen", "0", "1280x1024x24", "-nolisten", "tcp",
-                  "-noreset"},
+  WEIR_TRY(ReadyPipe ready, ReadyPipe::Make());
+  ChildSpec spec{{"Xvfb", "-displayfd", fmt::format("{}", ready.child_end.get()), "-screen", "0", "1280x1024x24",
+                  "-nolisten", "tcp", "-noreset"},
                  {},
                  folder_.File("xvfb.log"),
-                 ends[1]};
+                 ready.child_end.get()};
   WEIR_TRY(Child xvfb, Child::Start(spec));
-  write_end.Reset();
-  const std::string number = ReadDisplayNumber(read_end.get(), xvfb);
+  const std::string number = ready.ReadLine(xvfb);
   if (number.empty()) return Fail(Errc::kUnavailable, fmt::format("Xvfb didn't start: {}", LogTail(spec.log_path)));
   display_name_ = "Xvfb :" + number;
   environment_.insert(environment_.end(),
@@ -159,6 +167,24 @@ Status Stage::StartDaemon(const DemoOptions& options) {
     poll(nullptr, 0, 10);
   }
   return CheckPolicies(client(), options.policies);
+}
+
+Status Stage::StartDashboard(const std::string& listen) {
+  WEIR_TRY(const fs::path self, SelfExecutable());
+  const std::string program = FindHelper(self, kDashboard);
+  if (program.empty()) return Fail(Errc::kNotFound, fmt::format("{} is not installed beside weir", kDashboard));
+  WEIR_TRY(ReadyPipe ready, ReadyPipe::Make());
+  ChildSpec spec{{program, "--quiet", "--listen", listen, "--control", client().socket_path(), "--ready-fd",
+                  fmt::format("{}", ready.child_end.get())},
+                 {},
+                 folder_.File("dashboard.log"),
+                 ready.child_end.get()};
+  WEIR_TRY(Child child, Child::Start(spec));
+  dashboard_address_ = ready.ReadLine(child);
+  if (dashboard_address_.empty())
+    return Fail(Errc::kUnavailable, fmt::format("the dashboard didn't start: {}", LogTail(spec.log_path)));
+  players_.push_back({"the dashboard", spec.log_path, std::move(child)});
+  return Ok();
 }
 
 /// Through `weir run`, as a user would do.

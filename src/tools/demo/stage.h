@@ -33,7 +33,7 @@ class TemporaryFolder {
 
 class Stage {
  public:
-  /// Starts the display and the daemon.
+  /// Starts the display, the daemon and, if one is wanted, the dashboard.
   static Result<std::unique_ptr<Stage>> Open(const DemoOptions& options);
   /// Starts the programs and waits until each has shown a frame. kTimeout: a program shows none; kUnavailable: a
   /// program has ended or the user has interrupted.
@@ -42,6 +42,8 @@ class Stage {
   /// An error with the log's end if the daemon or a program has ended.
   Status AllAlive();
   [[nodiscard]] ControlClient client() const { return ControlClient(folder_.File("run/control.sock")); }
+  /// The address of the dashboard, with its token; empty: there is none.
+  [[nodiscard]] const std::string& dashboard() const { return dashboard_address_; }
   /// "Xvfb :99", or the user's display.
   [[nodiscard]] const std::string& display() const { return display_name_; }
 
@@ -54,14 +56,15 @@ class Stage {
   explicit Stage(TemporaryFolder folder) : folder_(std::move(folder)) {}
   Status StartDisplay(bool own);
   Status StartDaemon(const DemoOptions& options);
+  Status StartDashboard(const std::string& listen);
   Status StartProgram(const Workload& workload);
   Status AwaitFrames(const std::vector<Workload>& workloads, StopSignals& signals);
 
   // Destroyed in reverse order.
   TemporaryFolder folder_;
   std::vector<std::pair<std::string, std::string>> environment_;  // of the programs
-  std::string display_name_;
-  std::vector<Player> players_;  // the display, the daemon, then the programs
+  std::string display_name_, dashboard_address_;
+  std::vector<Player> players_;  // the display, the daemon, the dashboard, then the programs
 };
 
 /// An error names each missing program and its package.
