@@ -21,6 +21,9 @@ import { isEmulated } from "./overview";
 
 const MAP_EVERY_MS = 2000;
 
+const USE_ALONE = [{ label: "use", color: "--c0" }];
+const USE_AND_LOAD = [...USE_ALONE, { label: "load of those who bought it", color: "--c3", dashed: true }];
+
 export class DeviceView implements View {
   readonly title: string;
   readonly root = el("div");
@@ -71,16 +74,13 @@ export class DeviceView implements View {
       syncKey: `device-${name}`,
     });
     this.useChart = new Chart({
-      title: "Its use, and what promises need",
+      title: "Its use",
       format: percent,
       top: 1,
       height: 130,
       syncKey: `device-${name}`,
     });
-    this.useChart.setSeries([
-      { label: "use", color: "--c0" },
-      { label: "promised need", color: "--c3", dashed: true },
-    ]);
+    this.useChart.setSeries(USE_ALONE);
     this.list = new DecisionList("Nothing was decided about this device yet.", 20, (decision) => {
       this.chart.choose(decision);
       this.useChart.choose(decision);
@@ -211,7 +211,10 @@ export class DeviceView implements View {
     const series = this.feed.series.get("device");
     if (!series) return;
     const columns = series.columns(from * 1000);
-    const values = ["gpu_use", "load"].map((field) => columnOf(series.fields, columns, field));
+    // Only a device that is sold has a load: what those who bought it use or need.
+    const sold = (this.device()?.oversell.mode ?? "off") !== "off";
+    this.useChart.setSeries(sold ? USE_AND_LOAD : USE_ALONE);
+    const values = (sold ? ["gpu_use", "load"] : ["gpu_use"]).map((field) => columnOf(series.fields, columns, field));
     this.useChart.setData([columns[0] ?? [], ...values], values, from, to);
   }
 

@@ -28,7 +28,7 @@ class DeviceCard {
   private readonly facts = el("dl.facts");
   private readonly policy = fact(this.facts, "Policy");
   private readonly promised = fact(this.facts, "Promised need");
-  private readonly sold = fact(this.facts, "Sold / load");
+  private readonly sold = fact(this.facts, "Selling");
   private readonly memory = fact(this.facts, "Memory pressure");
   private readonly vgpus = fact(this.facts, "vGPUs");
 
@@ -59,10 +59,12 @@ class DeviceCard {
   ticked(node: NodeModel, device: Device): void {
     const sample = node.deviceSamples.get(this.name);
     setText(this.use, percent(sample?.["gpu_use"] ?? device.gpu_use));
-    const sold = device.oversell.mode === "off" ? "" : ` (${device.oversell.mode})`;
+    const { mode } = device.oversell;
     setText(
       this.sold,
-      `${percent(sample?.["sold"] ?? device.oversell.sold)}${sold} / ${percent(sample?.["load"] ?? device.oversell.load)}`,
+      mode === "off"
+        ? "off"
+        : `${percent(sample?.["sold"] ?? device.oversell.sold)} sold (${mode}), load ${percent(sample?.["load"] ?? device.oversell.load)}`,
     );
     this.spark.draw(node.sparkOf(this.name), node.tickAtMs || Date.now());
   }
