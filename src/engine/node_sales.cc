@@ -50,7 +50,7 @@ std::string NodeEngine::NameOf(VgpuId id) const {
 /// Adds to a refusal of a cap which vGPUs have what is sold, those with most of it first, and what can be given
 /// instead.
 Error NodeEngine::WithBuyers(Error refused, const Device_& device, VgpuId asking) {
-  constexpr std::size_t kNamedMax = 5;
+  constexpr std::size_t kBuyersNamedMax = 5;
   std::vector<const Vgpu_*> buyers;
   for (const Vgpu_* vgpu : device.all)
     if (vgpu->id != asking && device.sales->SaleOf(vgpu->id) != core::Sale::kBestEffort) buyers.push_back(vgpu);
@@ -59,9 +59,9 @@ Error NodeEngine::WithBuyers(Error refused, const Device_& device, VgpuId asking
     return of_b < of_a || (of_a == of_b && a->name < b->name);
   });
   std::string sold;
-  for (std::size_t i = 0; i < std::min(buyers.size(), kNamedMax); ++i)
+  for (std::size_t i = 0; i < std::min(buyers.size(), kBuyersNamedMax); ++i)
     sold += fmt::format("{}{} ({})", i == 0 ? "" : ", ", buyers[i]->name, Percent(buyers[i]->settings.cap.Fraction()));
-  if (buyers.size() > kNamedMax) sold += fmt::format(" and {} more", buyers.size() - kNamedMax);
+  if (buyers.size() > kBuyersNamedMax) sold += fmt::format(" and {} more", buyers.size() - kBuyersNamedMax);
   refused.message += fmt::format(". {}{}Give a lower --cap, or --best-effort for idle time only",
                                  sold.empty() ? "" : "Sold to: ", sold.empty() ? "" : sold + ". ");
   return refused;

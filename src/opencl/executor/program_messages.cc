@@ -44,8 +44,8 @@ std::vector<cl_device_id> DevicesOfProgram(const cl_icd_dispatch& cl, cl_program
   cl_uint count = 0;
   if (cl.clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, nullptr) != CL_SUCCESS) return {};
   std::vector<cl_device_id> natives(std::min<std::size_t>(count, kDevicesMax));
-  if (cl.clGetProgramInfo(program, CL_PROGRAM_DEVICES, natives.size() * sizeof natives[0], natives.data(), nullptr) !=
-      CL_SUCCESS)
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_DEVICES, natives.size() * sizeof(cl_device_id), natives.data(),
+                          nullptr) != CL_SUCCESS)
     return {};
   return natives;
 }
@@ -317,7 +317,7 @@ void ProgramMessages::Do(const wire::Build& m) {
     for (const std::string& name : LongNames(cl_, program->native)) {
       const std::string short_name = "weir_long_name_" + std::to_string(program->short_names.size());
       program->short_names.emplace(name, short_name);
-      definitions += "-D " + name + "=" + short_name + " ";
+      definitions.append("-D ").append(name).append("=").append(short_name).append(" ");
     }
     if (!definitions.empty()) error = build(definitions + prepared->options);
     // A binary has no preprocessor.
@@ -356,6 +356,7 @@ void ProgramMessages::Do(const wire::Compile& m) {
     headers.push_back(header->native);
     names.emplace_back(m.header_names[i]);
   }
+  pointers.reserve(names.size());
   for (const std::string& name : names) pointers.push_back(name.c_str());
   if (error == CL_INVALID_BUILD_OPTIONS) error = CL_INVALID_COMPILER_OPTIONS;
   if (error == CL_SUCCESS)
