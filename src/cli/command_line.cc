@@ -128,6 +128,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddDemo(weir, session);
   AddSim(weir, session);
   AddVersion(weir, session);
+  with_program.push_back({&AddCompletion(weir, session).app(), /*needs_dashes=*/true});
   with_program.push_back({&AddHelp(weir, session).app(), /*needs_dashes=*/false});
   return with_program;
 }

@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
 
 #include "cli/common/text_units.h"
 #include "engine/vgpu_settings.h"
 
 namespace weir::cli {
 namespace {
+
+constexpr std::string_view kOneOf = ". One of: ";
 
 class FixedUsage : public CLI::Formatter {
  public:
@@ -35,7 +39,20 @@ Option Option::Excludes(Option other) const { return Option(*option_->excludes(o
 
 Option Option::OneOf(const std::vector<std::string>& names) const {
   return Option(
-      *option_->description(fmt::format("{}. One of: {}", option_->get_description(), fmt::join(names, ", "))));
+      *option_->description(fmt::format("{}{}{}", option_->get_description(), kOneOf, fmt::join(names, ", "))));
+}
+
+std::vector<std::string> ChoicesOf(const CLI::Option& option) {
+  const std::string text = option.get_description();
+  const std::size_t before = text.find(kOneOf);
+  if (before == std::string::npos) return {};
+  std::vector<std::string> names;
+  for (std::size_t from = before + kOneOf.size(); from < text.size();) {
+    const std::size_t end = std::min(text.find(", ", from), text.size());
+    names.push_back(text.substr(from, end - from));
+    from = end + 2;
+  }
+  return names;
 }
 
 void Command::AddFlag(const std::string& name, bool& target, const std::string& summary) const {

@@ -38,6 +38,9 @@ class Option {
   CLI::Option* option_;
 };
 
+/// The names that OneOf has given to an option.
+std::vector<std::string> ChoicesOf(const CLI::Option& option);
+
 /// A command that is being defined. `value_name` is how the help calls the value; targets outlive the reading.
 class Command {
  public:
@@ -141,5 +144,7 @@ void AddSim(Command app, Session& session);
 void AddSimReplay(Command sim, Session& session);
 void AddVersion(Command app, Session& session);
 Command AddHelp(Command app, Session& session);
+/// completion, which prints a shell's script, and the hidden command that the scripts call. Returns the latter.
+Command AddCompletion(Command app, Session& session);
 
 }  // namespace weir::cli

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a new user meets first: options that say what they do, errors that say what to do, and commands that agree with
 the daemon that runs."""
+import glob
 import json
 import os
+import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 import weir_e2e as e2e
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 
 
 class Usage(unittest.TestCase):
@@ -19,6 +25,58 @@ class Usage(unittest.TestCase):
                               text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout}{done.stderr}")
         return done
+
+    def completed_by_bash(self, *words):
+        """What bash would offer for these words, the last of which is under the cursor."""
+        script = 'source <("$1" completion bash) && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _weir && printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", script, "bash", e2e.WEIR, *words], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE)
+        return done.stdout.split()
+
+    def test_bash_completes_commands_options_and_names(self):
+        self.node.create("game-1")
+        self.node.create("job")
+        self.assertEqual(self.completed_by_bash("vg"), ["vgpu"])
+        self.assertIn("create", self.completed_by_bash("vgpu", ""))
+        self.assertEqual(self.completed_by_bash("vgpu", "create", "--weig"), ["--weight"])
+        self.assertEqual(self.completed_by_bash("policy", "prop"), ["proportional-share"])
+        self.assertEqual(self.completed_by_bash("--run-dir", self.node.run_dir, "vgpu", "show", "ga"), ["game-1"])
+        self.assertEqual(self.completed_by_bash("--run-dir", "/nowhere", "vgpu", "show", "ga"), [])
+        self.assertEqual(self.completed_by_bash("complet"), ["completion"])
+
+    def test_each_shell_reads_its_script(self):
+        for shell, arguments in (("bash", ["-n"]), ("zsh", ["-n"]), ("fish", ["--no-execute"])):
+            script = self.weir("completion", shell).stdout
+            if shutil.which(shell) is None:
+                print(f"{shell} is not installed: its script is not read")
+                continue
+            read = subprocess.run([shell, *arguments], input=script, capture_output=True, text=True, timeout=e2e.PATIENCE)
+            self.assertEqual((read.returncode, read.stderr), (0, ""), shell)
+        self.assertIn("known: bash, zsh, fish", self.weir("completion", "tcsh", code=2).stderr)
+
+    def commands(self, *words):
+        """All commands, as a shell is told."""
+        found = {words}
+        for line in self.weir("complete", "--", *words, "").stdout.splitlines():
+            name = line.partition("\t")[0]
+            if line.partition("\t")[2] and re.fullmatch("[a-z]+", name):  # choices and names have no summary
+                found |= {(name,)} if name == "help" else self.commands(*words, name)  # after it come all others again
+        return found
+
+    def test_every_command_has_a_man_page_and_is_completed(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        subprocess.run([os.path.join(ROOT, "scripts/man-pages"), "--build", e2e.BUILD, "--out", folder], check=True,
+                       stdout=subprocess.DEVNULL, timeout=e2e.PATIENCE)
+        of_commands = {name.removesuffix(".1") for name in os.listdir(os.path.join(folder, "man1"))}
+        self.assertEqual(of_commands, {"-".join(("weir", *words)) for words in self.commands()})
+        self.assertIn("weir-dashboard.8", os.listdir(os.path.join(folder, "man8")))
+        if shutil.which("groff") is None:
+            return print("groff is not installed: the pages are not read")
+        for name in glob.glob(os.path.join(folder, "*/*")):
+            shown = subprocess.run(["groff", "-man", "-ww", "-Tutf8", name], capture_output=True, text=True,
+                                   timeout=e2e.PATIENCE)
+            self.assertEqual((shown.returncode, shown.stderr), (0, ""), name)
 
     def test_keys_are_those_of_the_running_daemon(self):
         keys = os.path.join(self.node.state_dir, "keys")

@@ -132,6 +132,34 @@ TEST_F(SessionOnOurDriver, FinishedCommandsPinNothingWhenTheClientIsTold) {
   EXPECT_EQ(looked, 1);
 }
 
+/// Counts questions for the size of a program's binary.
+struct BinarySizesAsked {
+  static inline int asked = 0;
+  static inline decltype(cl_icd_dispatch::clGetProgramInfo) driver = nullptr;
+  static cl_int Get(cl_program program, cl_program_info name, std::size_t room, void* value, std::size_t* size) {
+    asked += name == CL_PROGRAM_BINARY_SIZES ? 1 : 0;
+    return driver(program, name, room, value, size);
+  }
+};
+
+// PoCL 3.1 crashes there while another process builds the same program in the cache that both use.
+TEST_F(SessionOnOurDriver, OnlyAClientThatWantsTheBinaryMakesTheDriverTellItsSize) {
+  BinarySizesAsked::asked = 0;
+  BinarySizesAsked::driver = std::exchange(table_.clGetProgramInfo, BinarySizesAsked::Get);
+  const std::uint32_t device = kDevice;
+  Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
+  Send(wire::CreateProgram{.id = 4, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel a"))});
+  Send(wire::Build{.request = 1, .program = 4});
+  Run();
+  EXPECT_EQ(BinarySizesAsked::asked, 0);
+  Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
+  Send(wire::CreateProgram{.id = 4, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel a"))});
+  Send(wire::Build{.request = 1, .program = 4});
+  Send(wire::GetBinary{.request = 2, .program = 4, .device = kDevice});
+  Run();
+  EXPECT_EQ(BinarySizesAsked::asked, 1);
+}
+
 // The device's memory may hold data of another tenant's process.
 TEST_F(SessionOnOurDriver, NewBuffersInADevicesOwnMemoryAreCleared) {
   own_memory_ = true;
