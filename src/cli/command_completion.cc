@@ -21,7 +21,7 @@ namespace {
 /// Instead of words: the shell completes a file's name.
 constexpr const char* kFilesMark = ":files";
 
-constexpr std::string_view kBash = R"(# bash completion of weir. To use it:  source <(weir completion bash)
+constexpr std::string_view kBash = R"script(# bash completion of weir. To use it:  source <(weir completion bash)
 _weir() {
   local line
   COMPREPLY=()
@@ -34,9 +34,9 @@ _weir() {
   done < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -F _weir weir
-)";
+)script";
 
-constexpr std::string_view kZsh = R"(#compdef weir
+constexpr std::string_view kZsh = R"script(#compdef weir
 # zsh completion of weir. To use it:  source <(weir completion zsh)
 _weir() {
   local line files=0
@@ -52,9 +52,9 @@ _weir() {
   (( files )) && _files
 }
 if [[ "${funcstack[1]}" == _weir ]]; then _weir "$@"; else compdef _weir weir; fi
-)";
+)script";
 
-constexpr std::string_view kFish = R"(# fish completion of weir. To use it:  weir completion fish | source
+constexpr std::string_view kFish = R"script(# fish completion of weir. To use it:  weir completion fish | source
 function __weir_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)
@@ -67,7 +67,7 @@ function __weir_complete
     end
 end
 complete -c weir -f -a "(__weir_complete)"
-)";
+)script";
 
 struct Shell {
   std::string_view name, script;
