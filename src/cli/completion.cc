@@ -52,14 +52,20 @@ const CLI::App* CommandNamed(const CLI::App& in, const std::string& word) {
 
 /// What follows the options of such a command, or `--`, is a program with its own words.
 bool RunsAProgram(const CLI::App& command) {
-  const std::string name = command.get_name();
+  const std::string& name = command.get_name();
   return command.get_parent() != nullptr && command.get_parent()->get_parent() == nullptr &&
          (name == "run" || name == "doctor" || name == "record");
 }
 
+/// Whether the word is the name of the program that the command runs.
+bool IsProgram(const Reading& reading, const std::string& word) {
+  return !word.starts_with('-') && CommandNamed(*reading.command, word) == nullptr && RunsAProgram(*reading.command) &&
+         reading.command->get_name() != "record";  // whose argument is a vGPU
+}
+
 void Read(Reading& reading, const std::string& word) {
   if (reading.of_program || std::exchange(reading.value_of, nullptr) != nullptr) return;
-  if (word == "--") {
+  if (word == "--" || IsProgram(reading, word)) {
     reading.of_program = true;
   } else if (word.size() > 1 && word[0] == '-') {
     if (word.find('=') != std::string::npos) return;
@@ -69,8 +75,6 @@ void Read(Reading& reading, const std::string& word) {
     const bool is_help = next->get_name() == "help";  // the words after it are those of another command
     if (!is_help) reading.command = next;
     reading.arguments = 0;
-  } else if (RunsAProgram(*reading.command) && reading.command->get_name() != "record") {
-    reading.of_program = true;  // the program's name
   } else {
     ++reading.arguments;
   }

@@ -198,7 +198,8 @@ class Frames(WithVulkan):
         use = self.measure_use(program)
         print(f"cap {cap}: {use:.4f}")
         self.assertLess(use, cap * 1.2)
-        self.assertGreater(self.totals("a", "wait_ns"), 0)
+        # A host that does other work may keep the program below its cap for a while; then it need not wait.
+        e2e.wait_for(lambda: self.totals("a", "wait_ns") > 0, "the program waits at its gate")
 
     def test_a_paused_program_stops(self):
         self.node.create("a")

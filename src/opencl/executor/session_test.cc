@@ -142,19 +142,28 @@ struct BinarySizesAsked {
   }
 };
 
+/// A client builds a program, and may then ask for its binary.
+class SessionThatBuilds : public SessionOnOurDriver {
+ protected:
+  void Build() {
+    BinarySizesAsked::asked = 0;
+    BinarySizesAsked::driver = std::exchange(table_.clGetProgramInfo, BinarySizesAsked::Get);
+    const std::uint32_t device = kDevice;
+    Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
+    Send(wire::CreateProgram{.id = 4, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel a"))});
+    Send(wire::Build{.request = 1, .program = 4});
+  }
+};
+
 // PoCL 3.1 crashes there while another process builds the same program in the cache that both use.
-TEST_F(SessionOnOurDriver, OnlyAClientThatWantsTheBinaryMakesTheDriverTellItsSize) {
-  BinarySizesAsked::asked = 0;
-  BinarySizesAsked::driver = std::exchange(table_.clGetProgramInfo, BinarySizesAsked::Get);
-  const std::uint32_t device = kDevice;
-  Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
-  Send(wire::CreateProgram{.id = 4, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel a"))});
-  Send(wire::Build{.request = 1, .program = 4});
+TEST_F(SessionThatBuilds, DoesNotAskTheDriverForTheSizeOfTheBinary) {
+  Build();
   Run();
   EXPECT_EQ(BinarySizesAsked::asked, 0);
-  Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
-  Send(wire::CreateProgram{.id = 4, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel a"))});
-  Send(wire::Build{.request = 1, .program = 4});
+}
+
+TEST_F(SessionThatBuilds, AsksForItWhenTheClientWantsTheBinary) {
+  Build();
   Send(wire::GetBinary{.request = 2, .program = 4, .device = kDevice});
   Run();
   EXPECT_EQ(BinarySizesAsked::asked, 1);

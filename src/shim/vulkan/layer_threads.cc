@@ -60,23 +60,43 @@ void DriverThreads::Read(List& list) {
 
 DriverThreads::DriverThreads() { Read(before_); }
 
-void DriverThreads::NameNewWorkers() const {
+DriverThreads::Row DriverThreads::LookAtRow(const List& now, std::size_t most) const {
   static constexpr char kRasterizer[] = "llvmpipe-";
-  List now;
-  Read(now);
-  if (before_.count > kMost || now.count > kMost) return;
-  std::size_t rasterizers = 0, named = 0;
-  bool in_row = false;
+  Row row;
   for (std::size_t i = 0; i < now.count; ++i) {
     if (before_.Has(now.tids[i])) continue;
     char name[32];
     ReadName(now.tids[i], name);
-    const bool rasterizer = std::strncmp(name, kRasterizer, sizeof kRasterizer - 1) == 0;
-    rasterizers += rasterizer ? 1 : 0;
-    in_row |= rasterizer;
-    // Mesa's other threads have names with a colon.
-    if (in_row && !rasterizer && named < rasterizers && std::strchr(name, ':') == nullptr)
-      WriteName(now.tids[i], named++);
+    if (std::strncmp(name, kRasterizer, sizeof kRasterizer - 1) == 0) {
+      ++row.rasterizers;
+    } else if (std::strchr(name, ':') == nullptr) {  // Mesa's other threads have names with a colon
+      if (row.rasterizers == 0) {
+        ++row.early;
+      } else if (row.unnamed++ < most) {
+        WriteName(now.tids[i], row.unnamed - 1);
+      }
+    }
+  }
+  return row;
+}
+
+void DriverThreads::NameNewWorkers() const {
+  constexpr int kTries = 2000;
+  for (int i = 0;; ++i) {
+    List now;
+    Read(now);
+    if (before_.count > kMost || now.count > kMost) return;
+    const Row row = LookAtRow(now, 0);
+    // There are as many threads for compute shaders as rasterizers. While a rasterizer has no name, there seem to be
+    // more unnamed ones.
+    const bool complete = row.rasterizers > 0 && row.unnamed == row.rasterizers;
+    const bool none_to_come = row.rasterizers + row.unnamed + row.early == 0;
+    if (none_to_come) return;
+    if (complete || i == kTries) {
+      LookAtRow(now, row.rasterizers);
+      return;
+    }
+    ::usleep(1000);
   }
 }
 

@@ -18,7 +18,8 @@ class DriverThreads {
  public:
   /// Notes the threads that exist.
   DriverThreads();
-  /// Names the threads that llvmpipe has started since for compute shaders. Does nothing if there are no new
+  /// Names the threads that llvmpipe has started since for compute shaders. A rasterizer gets its name only when it
+  /// first runs, which a busy host may delay: waits for that, for two seconds at most. Does nothing if there are no new
   /// rasterizers, or if the process has more threads than this object notes.
   void NameNewWorkers() const;
 
@@ -30,6 +31,14 @@ class DriverThreads {
     [[nodiscard]] bool Has(pid_t tid) const;
   };
   static void Read(List& list);
+  /// The new threads from the first rasterizer on.
+  struct Row {
+    std::size_t rasterizers = 0;
+    std::size_t unnamed = 0;  // with the name of the thread that started them
+    std::size_t early = 0;    // unnamed ones before the first rasterizer, which may be rasterizers that have not run
+  };
+  /// Names the first `most` of the unnamed ones.
+  Row LookAtRow(const List& now, std::size_t most) const;
 
   List before_;
 };
