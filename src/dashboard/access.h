@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may ask the dashboard for what: all checks that a request's head allows (docs/dashboard.md, "Access"). Pure.
+// Decides whether the dashboard accepts a request, from its head alone (docs/dashboard.md, "Access"). Pure.
 #pragma once
 
 #include <cstdint>

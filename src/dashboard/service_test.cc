@@ -136,8 +136,8 @@ class PageStream {
     if (!text.starts_with("event: ") || end == std::string::npos) return {};
     return {text.substr(7, end - 7), json::parse(text.substr(end + std::string("\ndata: ").size()))};
   }
-  /// The next event of this name; what comes before is passed over, and its names are kept. Null: there is none among
-  /// the next ones.
+  /// Reads events until one has this name, and keeps the names of those before it. Null: none of the next ones has
+  /// it.
   json Find(const std::string& name) {
     constexpr int kPassedMost = 100;  // ticks come without an end
     passed_.clear();
