@@ -17,6 +17,7 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr std::size_t kProgramBytesMax = 255;
+constexpr int kAttemptsMax = 3;
 
 Result<wire::Header> HeaderOf(std::span<const std::byte> packet, std::uint16_t op) {
   wire::Header header;
@@ -25,11 +26,10 @@ Result<wire::Header> HeaderOf(std::span<const std::byte> packet, std::uint16_t o
   return header;
 }
 
-}  // namespace
-
-Result<Connection> Connect(const std::string& path, const std::string& program, bool remote) {
+/// kUnavailable: the executor closed the connection without a reply.
+Result<Connection> Greet(platform::Fd connected, const std::string& path, const std::string& program, bool remote) {
   Connection connection;
-  WEIR_TRY(connection.socket, platform::ConnectSeqPacket(path));
+  connection.socket = std::move(connected);
   const int socket = connection.socket.get();
   const Status sent = platform::SendPacket(
       socket, wire::Encode(wire::Hello{.magic = wire::kHelloMagic,
@@ -59,6 +59,21 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
     connection.buffers_file = std::move(packet.fds[2]);
   }
   return connection;
+}
+
+}  // namespace
+
+// An executor that ends closes the connections that it has accepted but not answered. The daemon keeps the listening
+// socket, so another attempt waits for the next executor.
+Result<Connection> Connect(const std::string& path, const std::string& program, bool remote) {
+  for (int attempt = 1;; ++attempt) {
+    WEIR_TRY(platform::Fd connected, platform::ConnectSeqPacket(path));
+    auto connection = Greet(std::move(connected), path, program, remote);
+    if (connection || connection.error().code != Errc::kUnavailable) return connection;
+    if (attempt == kAttemptsMax)
+      return Fail(Errc::kIo, path + ": the executor closed the connection without a reply, " +
+                                 std::to_string(kAttemptsMax) + " times; the daemon's log says why");
+  }
 }
 
 Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory) {

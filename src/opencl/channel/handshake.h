@@ -28,9 +28,9 @@ struct Connection {
   platform::Fd buffers_file;
   std::uint16_t version = 0;  // the version that both sides speak
 };
-/// Errors: kNotFound and kUnavailable, no executor listens; kTimeout; kPermissionDenied with the executor's reason;
-/// kVersionMismatch; kProtocol. `remote`: the arena is copied to another machine, so that the executor must report
-/// what it writes to it.
+/// Connects again when an executor ends before it replies. Errors: kNotFound and kUnavailable, nothing listens;
+/// kTimeout; kPermissionDenied with the executor's reason; kVersionMismatch; kProtocol; kIo. `remote`: the arena is
+/// copied to another machine, so that the executor must report what it writes to it.
 Result<Connection> Connect(const std::string& path, const std::string& program, bool remote = false);
 
 /// The executor's side.
