@@ -142,7 +142,8 @@ function(weir_unsanitized_target)
   add_custom_target(unsanitized DEPENDS ${built})
 endfunction()
 
-# A test program and its ctest entry. SECONDS: its time limit, so that a hang is a failure.
+# A test program and its ctest entry. SECONDS: its time limit, so that a hang is a failure; several times of what it
+# takes on a busy host.
 # LABELS: sanitize (runs under asan too), threads (runs under tsan too), sanitize_long, threads_long (with scripts/test
 # --long), e2e (with real programs), long (only with scripts/test --long).
 # NEEDS: targets that it starts or loads, which are built with it. BUSY: it computes for seconds. SHARDS: under the
@@ -153,7 +154,7 @@ function(weir_gtest name)
     return()
   endif()
   if(NOT ARG_SECONDS)
-    set(ARG_SECONDS 120)
+    set(ARG_SECONDS 300)
   endif()
   set(flags weir_test_flags)
   if(ARG_BUSY)
@@ -241,7 +242,7 @@ function(weir_fuzzer module source)
     target_link_libraries(${name} PRIVATE weir_flags weir_${module} weir_fuzz_replay weir_test_flags)
     add_dependencies(sanitize_tests ${name})
     add_test(NAME ${name}_replay COMMAND ${name} ${ARGN} ${CMAKE_SOURCE_DIR}/tests/corpus/${stem})
-    set_tests_properties(${name}_replay PROPERTIES TIMEOUT 60 LABELS "fuzz;sanitize"
+    set_tests_properties(${name}_replay PROPERTIES TIMEOUT 300 LABELS "fuzz;sanitize"
                          ENVIRONMENT "${WEIR_TEST_ENVIRONMENT}")
   endif()
 endfunction()
@@ -292,7 +293,7 @@ function(weir_module module)
                           benchmark::benchmark_main)
     if(WEIR_TESTS)
       add_test(NAME weir_${name}_bench_smoke COMMAND weir_${name}_bench --benchmark_min_time=0 "--benchmark_filter=-(long|/9999)")
-      set_tests_properties(weir_${name}_bench_smoke PROPERTIES TIMEOUT 60 LABELS bench)
+      set_tests_properties(weir_${name}_bench_smoke PROPERTIES TIMEOUT 300 LABELS bench)
     endif()
   endif()
   foreach(fuzzer IN LISTS ARG_FUZZERS)

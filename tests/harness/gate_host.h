@@ -139,6 +139,12 @@ class GateHost {
     platform::Fd connection;
   };
 
+  /// A process of a gate. Gates are never removed; a process may have left.
+  struct Seat {
+    gate::VgpuGate* gate;
+    ProcessId id;
+  };
+
   void Nudge() const {
     const std::uint64_t one = 1;
     WEIR_CHECK(::write(stop_.get(), &one, sizeof one) == sizeof one);
@@ -152,29 +158,43 @@ class GateHost {
     });
   }
 
+  // Among thousands of processes, only those with something to read are looked at.
   void Run() {
     std::vector<pollfd> entries;
+    std::vector<Seat> seats;  // of the first entries
     while (!stopping_) {
       {
         const std::lock_guard lock(mutex_);
-        entries.assign({{stop_.get(), POLLIN, 0}});
-        for (const auto& gate : gates_) {
-          entries.push_back({gate->listener(), POLLIN, 0});
-          for (const auto& [id, process] : gate->processes())
+        entries.clear();
+        seats.clear();
+        for (const auto& gate : gates_)
+          for (const auto& [id, process] : gate->processes()) {
             entries.push_back({process->socket(), static_cast<short>(read_acks_ ? POLLIN : POLLRDHUP), 0});
-        }
+            seats.push_back({gate.get(), id});
+          }
+        for (const auto& gate : gates_) entries.push_back({gate->listener(), POLLIN, 0});
         for (const Pending& pending : pending_) entries.push_back({pending.connection.get(), POLLIN, 0});
+        entries.push_back({stop_.get(), POLLIN, 0});
       }
       ::poll(entries.data(), entries.size(), 20);
       std::uint64_t nudges = 0;
       static_cast<void>(!::read(stop_.get(), &nudges, sizeof nudges));
       const std::lock_guard lock(mutex_);
-      for (const auto& gate : gates_) Serve(*gate);
+      for (const auto& gate : gates_) Accept(*gate);
+      for (std::size_t i = 0; i < seats.size(); ++i)
+        if (entries[i].revents != 0) ForgetIfItLeft(seats[i]);
       std::erase_if(pending_, [this](Pending& pending) { return Answer(pending); });
     }
   }
 
   void Serve(gate::VgpuGate& gate) {
+    Accept(gate);
+    std::vector<ProcessId> ids;
+    for (const auto& [id, process] : gate.processes()) ids.push_back(id);
+    for (const ProcessId id : ids) ForgetIfItLeft({&gate, id});
+  }
+
+  void Accept(gate::VgpuGate& gate) {
     if (beating_) gate.Beat(platform::NowNs());
     for (;;) {
       auto connection = gate.Accept();
@@ -187,15 +207,15 @@ class GateHost {
         break;
       }
     }
-    std::vector<ProcessId> gone;
-    for (const auto& [id, process] : gate.processes())
-      if (HasLeft(*process)) gone.push_back(id);
-    for (const ProcessId id : gone) {
-      gate::ProcessGate& process = *gate.processes().at(id);
-      ended_.push_back({process.Info(), process.ReservedNs(), {}});
-      process.Drain(platform::NowNs(), ended_.back().drained);
-      gate.Detach(id);
-    }
+  }
+
+  void ForgetIfItLeft(const Seat& seat) {
+    const auto found = seat.gate->processes().find(seat.id);
+    if (found == seat.gate->processes().end() || !HasLeft(*found->second)) return;
+    gate::ProcessGate& process = *found->second;
+    ended_.push_back({process.Info(), process.ReservedNs(), {}});
+    process.Drain(platform::NowNs(), ended_.back().drained);
+    seat.gate->Detach(seat.id);
   }
 
   bool HasLeft(gate::ProcessGate& process) const {
