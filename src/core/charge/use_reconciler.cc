@@ -5,7 +5,6 @@
 
 namespace weir::core {
 
-/// Growth of a counter since its last reading.
 Duration UseReconciler::Grown(Instant now, Duration total, Duration bound, Followed& counter) const {
   counter.seen = now;
   Duration grown{};
@@ -27,19 +26,18 @@ Duration UseReconciler::Grown(Instant now, Duration total, Duration bound, Follo
 
 Duration UseReconciler::GrownBy(Instant now, const UseCounter& counter, Duration bound, bool gap) {
   if (const auto found = counters_.find(counter.key); found != counters_.end()) {
-    // It may have been missing from the readings in between.
+    // The counter may have been missing from the last readings.
     const Duration since = std::max(now - found->second.seen, Duration{0});
     return Grown(now, counter.total, gap ? Duration{0} : std::max(bound, since * kEnginesMax + kBeliefSlack),
                  found->second);
   }
   if (counters_.size() >= kCountersMax) return {};
-  // A new counter began at zero after the last reading; if it is too high to believe, only its growth from now on
-  // counts.
+  // A new counter began at zero after the last reading. If its value is too high to be believed, only its growth from
+  // now on counts.
   counters_[counter.key] = {.high = counter.total, .fallen = {}, .fell = {}, .seen = now};
   return !gap && counter.total <= bound ? std::max(counter.total, Duration{0}) : Duration{0};
 }
 
-/// Charges reports that no counter covers, together at most `available`.
 void UseReconciler::ClaimFrom(Duration available, std::span<VgpuUse> vgpus, std::span<const Duration> counted) {
   const auto claim = [&](std::size_t i) {
     const VgpuUse& vgpu = vgpus[i];

@@ -11,7 +11,7 @@
 // 2. A vGPU whose processes have counters is charged exactly what the counters say.
 // 3. Where only the busy time of the device is known, reports that exceed it are scaled down in proportion.
 // 4. Without any account, charges are as reported.
-// 5. A process that ends, and a counter that goes back, lose nothing and gain nothing.
+// 5. A process that ends, or a counter that goes back, changes the sum of all charges neither up nor down.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ namespace weir::core {
 /// How long a device worked for one client (one open context) of a process, as its driver counts.
 struct UseCounter {
   VgpuId vgpu;            // none: the process belongs to no vGPU
-  ProcessId process;      // likewise
-  std::uint64_t key = 0;  // of this counter alone
+  ProcessId process;      // none: the same
+  std::uint64_t key = 0;  // unique to this counter
   Duration total{};
 };
 
@@ -40,7 +40,7 @@ struct UseReading {
   std::span<const UseCounter> counters;
 };
 
-/// One vGPU of the device, in and out.
+/// One vGPU of the device: input and output of Settle.
 struct VgpuUse {
   VgpuId vgpu;
   Duration reported{};    // in: GPU time reported since the last reading
@@ -61,6 +61,7 @@ class UseReconciler {
   static constexpr Duration kCatchUp = seconds(2);
   /// No counter grows faster than this many seconds in a second: a client can keep several engines busy.
   static constexpr std::int64_t kEnginesMax = 8;
+  /// Added to that bound, since the moments of two readings are not exact.
   static constexpr Duration kBeliefSlack = milliseconds(200);
   static constexpr std::size_t kCountersMax = 16'384;
 
@@ -72,13 +73,15 @@ class UseReconciler {
 
  private:
   struct Followed {
-    Duration high{};    // the value up to which it was charged
-    Duration fallen{};  // its first value below `high`
-    std::optional<Instant> fell;
-    Instant seen{};
+    Duration high{};              // the value up to which it was charged
+    Duration fallen{};            // its first value below `high`
+    std::optional<Instant> fell;  // when it had that value; none: it has not gone back
+    Instant seen{};               // time of its last reading
   };
+  /// Growth of a counter since its last reading. Zero if it exceeds `bound`, which is not believed.
   Duration Grown(Instant now, Duration total, Duration bound, Followed& counter) const;
   Duration GrownBy(Instant now, const UseCounter& counter, Duration bound, bool gap);
+  /// Charges reports that no counter covers, together at most `available`. `counted`: growth of each vGPU's counters.
   void ClaimFrom(Duration available, std::span<VgpuUse> vgpus, std::span<const Duration> counted);
 
   std::map<std::uint64_t, Followed> counters_;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Duration kInterval = milliseconds(100);
 
-/// A device with vGPUs 1 to n, whose charges are summed as in the engine.
+/// A device with vGPUs 1 to n. It sums their charges as the engine does.
 class Book {
  public:
   explicit Book(std::size_t vgpus) : charged(vgpus), uses_(vgpus) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What describes a modelled device: plain data. Device description files and scenarios fill it in.
+// The description of a modelled device: plain data. Device description files and scenarios fill it in.
 #pragma once
 
 #include <cstddef>

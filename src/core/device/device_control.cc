@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done to a device from outside its course of events: clients leave, faults, memory, and ground truth.
+// Operations on a device other than submissions and its events: clients that leave, faults, memory, and ground truth.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ void DeviceModel::Forget(std::uint32_t queue) {
     each.first = each.last = begun;
     each.size = 1;
   }
-  // A turn that would have ended for these commands may go on.
+  // A turn would have ended because these commands waited. It may go on now.
   for (std::size_t i = 0; i < kEngineKinds; ++i)
     if (TimeSliced(i)) Plan(i, engines_[i].progressed);
   PlanNext();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fault of a modelled device, and when it comes: plain data. Device description files fill it in.
+// A fault of a modelled device, and when it begins: plain data. Device description files fill it in.
 //
-//   to come ──▶ in effect ──▶ over
-//      │ its command is given, or its time has come     │ its time or its count has run out
+//   to come ───────────────────────────────────────▶ in effect ───────────────────────────────▶ over
+//           its command is given, or its time comes            its time or its count runs out
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,23 @@ namespace weir::core {
 
 struct DeviceFault {
   enum class Kind : std::uint8_t {
-    kLost,       // All commands fail, and the device takes no others.
-    kReset,      // All commands fail. Of clients that the device knows it takes no others.
+    kLost,       // All commands fail, and the device refuses all further ones.
+    kReset,      // All commands fail, and the device refuses further ones of the clients that it has.
     kHang,       // No engine makes progress.
     kSlow,       // A command takes longer.
     kNoMemory,   // An allocation fails.
-    kNoAccount,  // The device's account is not answered.
+    kNoAccount,  // Requests for the device's account are not answered.
   };
   enum class State : std::uint8_t { kToCome, kInEffect, kOver };
 
   Kind kind = Kind::kLost;
-  /// It comes with the command that is given after so many; kNoMemory: with the allocation. Empty: at a time.
+  /// The fault begins with the command that is given after this many others; kNoMemory: with the allocation that is
+  /// requested after this many others. Empty: it begins at the time `at`.
   std::optional<std::uint64_t> after{};
   Duration at{};            // since the device was given its first command
-  Duration lasts{};         // kHang, kNoAccount. Zero: to the end.
-  std::uint64_t count = 0;  // kSlow: commands; kNoMemory: allocations. Zero: all.
-  Duration extra{};         // kSlow: what a command takes beside its work
+  Duration lasts{};         // kHang, kNoAccount: how long it lasts. Zero: to the end.
+  std::uint64_t count = 0;  // kSlow, kNoMemory: number of commands or allocations that it affects. Zero: all.
+  Duration extra{};         // kSlow: time that a command takes in addition to its work
 };
 
 }  // namespace weir::core

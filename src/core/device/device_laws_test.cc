@@ -59,7 +59,7 @@ struct Played {
 
 constexpr Instant kStart = InstantFromNs(5'000'000'000);
 
-/// Submits everything and calls Advance at least every `step`.
+/// Submits all commands, and calls Advance at least every `step`.
 template <typename Check>
 Played Play(const DeviceConfig& config, const std::vector<DrawnCommand>& drawn, Duration step, Check check) {
   DeviceModel device(config);

@@ -13,7 +13,7 @@
 //
 // Laws (device_laws_test.cc):
 // - Commands of one queue complete in the order of submission, and a command runs only when those before it completed.
-// - An engine is never idle while a command is eligible for it, but for a stall.
+// - An engine is never idle while a command is eligible for it, except during a stall.
 // - The busy times of all clients on an engine add up to the busy time of that engine, which never exceeds the time
 //   that has passed.
 // - A command that ran has been given exactly its work.
@@ -45,20 +45,20 @@ struct DeviceCommand {
 
 struct DeviceCompletion {
   DeviceCompletion() = default;
-  /// All of it at once, so that a vector constructs it in place and clears nothing first.
+  /// Sets all members at once, so that a vector constructs the object in place without clearing it first.
   DeviceCompletion(const DeviceCommand& of, Instant submitted_at, Instant began_at, Instant ended_at, Duration took,
                    bool is_lost)
       : command(of), submitted(submitted_at), began(began_at), ended(ended_at), busy(took), lost(is_lost) {}
   DeviceCommand command;
   Instant submitted, began, ended;  // `began` to `ended` can include turns of other clients, as on real devices.
-  Duration busy{};                  // What the command itself took of the engine.
-  bool lost = false;                // The device was reset or is lost.
+  Duration busy{};                  // Engine time of the command itself.
+  bool lost = false;                // It failed, since the device was reset or lost.
 };
 
 class DeviceModel {
  public:
   static constexpr Instant kNoEvent = Instant::max();
-  static constexpr Duration kWorkMax = seconds(3600);  // Longer commands are shortened to it.
+  static constexpr Duration kWorkMax = seconds(3600);  // Longer commands are shortened to this.
 
   explicit DeviceModel(const DeviceConfig& config) : config_(config) {}
 
@@ -76,18 +76,19 @@ class DeviceModel {
   void Forget(std::uint32_t queue);
   /// Drops all commands of a client, running ones included, and its memory.
   void Remove(Instant now, std::uint32_t client);
-  /// No engine makes progress until then.
+  /// No engine makes progress until `until`.
   void Stall(Instant now, Instant until);
   /// All commands complete now, as lost. A stall ends.
   void Reset(Instant now, std::vector<DeviceCompletion>& completed);
   /// Like Reset; the device accepts no command afterwards.
   void Lose(Instant now, std::vector<DeviceCompletion>& completed);
 
-  /// Takes memory for a client. False: the device has not so much left.
+  /// Takes memory for a client. False: the device has less memory free, or is lost.
   bool Allocate(std::uint32_t client, Bytes bytes);
   void Free(std::uint32_t client, Bytes bytes);
 
-  /// A time that a command waits for at its start, holding the engine, after the switch. Set before the first command.
+  /// Sets a delay of commands at their start, after the switch, during which they hold the engine. To be called before
+  /// the first command.
   void SetStartDelay(std::function<Duration(const DeviceCommand&)> delay) { start_delay_ = std::move(delay); }
 
   // Ground truth at `now`, which must not be later than the next event. Busy includes clients that were removed.
@@ -116,7 +117,7 @@ class DeviceModel {
     Duration delay_left{};       // switch and start delay; none while commands share the engine
     Duration busy{};
     bool started = false;
-    std::uint32_t next = kNone;  // of its queue, or of the free ones
+    std::uint32_t next = kNone;  // the next entry of its queue, or of the free list
   };
   /// Commands of one queue in order. An entry keeps its number while it is empty, until there are kQueuesKept entries
   /// or its client is removed; then another queue can use it.
@@ -127,7 +128,7 @@ class DeviceModel {
     std::uint32_t first = kNone, last = kNone;  // in pending_
     std::uint32_t size = 0;
     bool head_runs = false;
-    bool unused = false;  // the number is no queue's
+    bool unused = false;  // the entry belongs to no queue
     [[nodiscard]] bool empty() const { return size == 0; }
   };
   struct Running {
@@ -139,7 +140,7 @@ class DeviceModel {
     std::uint64_t sequence = 0;
     std::uint32_t queue = 0;  // index in queues_
   };
-  /// By sequence. The first one leaves without a move of the others.
+  /// Eligible queues, ordered by sequence. Removing the first one moves no others.
   class Waiting {
    public:
     using Place = std::vector<Eligible>::const_iterator;
@@ -154,18 +155,18 @@ class DeviceModel {
 
    private:
     std::vector<Eligible> all_;
-    std::ptrdiff_t first_ = 0;  // those before it have left
+    std::ptrdiff_t first_ = 0;  // entries before this one were removed
   };
-  /// What is known of an engine at `progressed`. Its commands have the same units from then until its entry in next_.
+  /// The state of an engine at `progressed`. From then until its entry in `next_`, its commands keep their units.
   struct Engine {
     std::vector<Running> running;  // in order of start
-    std::uint32_t client = ~0U;    // whose command ran last
+    std::uint32_t client = ~0U;    // the client whose command began last
     std::uint32_t units_used = 0;
     Waiting eligible;
     Instant progressed{};
     Instant turn_began{};
     Instant idle_since{};
-    Instant full_clock_at{};  // the clock is low before
+    Instant full_clock_at{};  // until then the clock is low
     Duration busy{}, switching{};
     Duration busy_of_removed{};
   };
@@ -175,6 +176,7 @@ class DeviceModel {
     Bytes memory{};
     bool removed = false;
   };
+  /// With this many entries or more, the entry of an empty queue is reused for a new queue.
   static constexpr std::size_t kQueuesKept = 64;
   static constexpr std::size_t Index(EngineKind kind) { return static_cast<std::size_t>(kind); }
   [[nodiscard]] bool Concurrent(std::size_t index) const;
@@ -188,6 +190,7 @@ class DeviceModel {
   [[nodiscard]] std::uint32_t EntryFor(std::uint32_t queue);
   std::uint32_t ClientFor(std::uint32_t client);
   [[nodiscard]] const Queue* Find(std::uint32_t queue) const;
+  /// Requests StartChanged for an engine.
   void NoteChanged(std::size_t index) { changed_ |= 1U << index; }
   void AddEligible(const Queue& queue);
   void RemoveEligible(const Queue& queue);
@@ -195,12 +198,18 @@ class DeviceModel {
   [[nodiscard]] std::int64_t WorkDone(const Engine& engine, Instant from, Instant to) const;
   [[nodiscard]] Duration DelayIn(const Engine& engine, Duration span) const;
   [[nodiscard]] Duration PartOf(const Engine& engine, std::size_t running, Duration span) const;
+  /// Charges the running commands of an engine for the time up to `to`.
   void Progress(std::size_t index, Instant to);
+  /// When a command ends that runs on `units` from the engine's `progressed` on.
   [[nodiscard]] Instant EndOf(const Engine& engine, const Pending& head, std::uint32_t units) const;
+  /// Computes the next event of an engine: a completion, or the end of a turn.
   void Plan(std::size_t index, Instant now);
+  /// Computes the next event of the device.
   void PlanNext();
   void Finish(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed);
+  /// Takes the commands that have ended off an engine.
   void Complete(std::size_t index, Instant now, std::vector<DeviceCompletion>& completed);
+  /// Preempts the running command if its turn is over and another client waits.
   void EndTurn(std::size_t index, Instant now);
   void Start(std::size_t index, Instant now);
   void StartFirst(std::size_t index, Instant now);
@@ -222,12 +231,12 @@ class DeviceModel {
 
   const DeviceConfig config_;
   std::array<Instant, kEngineKinds> next_{kNoEvent, kNoEvent, kNoEvent};  // by engine: a completion or a turn's end
-  std::uint32_t changed_ = 0;  // a bit for each engine: a command may begin, and `next_` is to be found again
+  std::uint32_t changed_ = 0;  // a bit for each engine: a command may begin, and `next_` has to be computed again
   std::array<Engine, kEngineKinds> engines_{};
   std::vector<Queue> queues_;
   std::vector<Client> clients_;
-  std::vector<Pending> pending_;  // of all queues: what was used last is used again first, while it is in the caches
-  std::uint32_t free_ = kNone;    // the first of those that are in no queue
+  std::vector<Pending> pending_;  // of all queues; the entry freed last is reused first, as it is in the CPU's caches
+  std::uint32_t free_ = kNone;    // the first entry of the free list
   std::vector<std::uint32_t> queue_hints_;  // where a queue was found last, by its number modulo the size
   std::uint32_t queue_mask_ = 0;            // the size less one
   std::uint64_t next_sequence_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a device that both its events (device_model.cc) and its control (device_control.cc) take. Inline: they
-// are most of what the simulator executes for a device.
+// Steps of a device that its events (device_model.cc) and its control (device_control.cc) share. They are inline, since
+// they are most of what the simulator executes for a device.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 #include "core/device/device_model.h"
 
-/// A compiler that counts instructions leaves calls between these, and a call costs a tenth of what it calls.
+/// Forces inlining. By its own estimate the compiler would leave calls between these functions, and a call costs about
+/// a tenth of the called function.
 #define WEIR_STEP [[gnu::always_inline]] inline
 
 namespace weir::core {
@@ -174,11 +175,11 @@ inline bool DeviceModel::OthersWait(std::size_t index) const {
   });
 }
 
-/// The command that begins next. There must be one.
+/// The command that begins next. At least one must wait.
 inline auto DeviceModel::Choose(std::size_t index, Instant now) const -> Waiting::Place {
   const Engine& engine = engines_[index];
   if (!TimeSliced(index)) return engine.eligible.begin();
-  // The client whose turn it is goes first, then the others by number, starting after it.
+  // The client whose turn it is goes first, then the other clients by number, beginning with the number after it.
   const bool turn_over = now >= engine.turn_began + config_.slice;
   const auto rank = [&](const Eligible& each) -> std::uint64_t {
     const std::uint32_t distance = queues_[each.queue].client_id - engine.client;  // modulo 2^32
@@ -187,7 +188,7 @@ inline auto DeviceModel::Choose(std::size_t index, Instant now) const -> Waiting
   return std::ranges::min_element(engine.eligible, {}, rank);
 }
 
-/// Returns the command, which is the head of its queue.
+/// Begins the head of a queue on `units` of an engine, with its switch and its start delay. Returns that command.
 WEIR_STEP const DeviceModel::Pending& DeviceModel::Begin(std::size_t index, std::uint32_t queue_index,
                                                          std::uint32_t units, Instant now) {
   Engine& engine = engines_[index];
@@ -217,7 +218,7 @@ WEIR_STEP const DeviceModel::Pending& DeviceModel::Begin(std::size_t index, std:
   return head;
 }
 
-/// Hands the units that are free to commands that can use them.
+/// Gives free units to commands that can use them.
 inline void DeviceModel::Start(std::size_t index, Instant now) {
   Engine& engine = engines_[index];
   const std::uint32_t all = UnitsOf(index);
@@ -240,13 +241,13 @@ inline void DeviceModel::Start(std::size_t index, Instant now) {
   }
 }
 
-/// Begin and Plan for an engine that is idle and serves its commands in order.
+/// Begin and Plan for an idle engine that runs its commands one after another (Fifo).
 WEIR_STEP void DeviceModel::StartNow(std::size_t index, std::uint32_t queue, Instant now) {
   const Pending& begun = Begin(index, queue, 1, now);
   next_[index] = EndOf(engines_[index], begun, 1);
 }
 
-/// The same for the first command that waits.
+/// StartNow for the first command that waits.
 WEIR_STEP void DeviceModel::StartFirst(std::size_t index, Instant now) {
   Engine& engine = engines_[index];
   const std::uint32_t queue = engine.eligible.front().queue;
@@ -254,7 +255,7 @@ WEIR_STEP void DeviceModel::StartFirst(std::size_t index, Instant now) {
   StartNow(index, queue, now);
 }
 
-/// On engines that have changed.
+/// Starts commands on the engines that have changed, and computes the next event.
 WEIR_STEP void DeviceModel::StartChanged(Instant now) {
   for (; changed_ != 0; changed_ &= changed_ - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(changed_));

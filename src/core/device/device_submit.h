@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A submission to a device, to be compiled into its caller: what the caller knows of the command needs no test then,
-// and the command goes from registers to its place. The simulator submits one for each batch.
+// A submission to a device, which is compiled into its caller. Tests of what the caller knows of the command are then
+// optimised away, and the command goes from registers to its place. The simulator submits one for each batch.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace weir::core {
 
-// -- What a command asks for -----------------------------------------------------------------------------------------
+// -- The work of a command -------------------------------------------------------------------------------------------
 
 inline Duration CopyTime(Bytes bytes, std::uint64_t bytes_per_s) {
   if (bytes_per_s == 0) return Duration{0};
@@ -48,7 +48,7 @@ WEIR_STEP std::uint32_t DeviceModel::QueueFor(const DeviceCommand& command) {
   return found;
 }
 
-/// A new entry at the end of a queue. All of it but `next` is to be written.
+/// A new entry at the end of a queue. The caller has to set all members except `next`.
 WEIR_STEP DeviceModel::Pending& DeviceModel::Append(Queue& queue) {
   std::uint32_t added = free_;
   if (added == kNone) {

@@ -10,7 +10,7 @@ namespace {
 using Kind = DeviceFault::Kind;
 using State = DeviceFault::State;
 
-/// Beyond the end of every run. Times behind it can still be added to.
+/// Longer than every run. Sums with it do not overflow.
 constexpr Duration kForEver = seconds(10LL * 365 * 24 * 3600);
 
 constexpr bool HasSpan(Kind kind) { return kind == Kind::kHang || kind == Kind::kNoAccount; }
@@ -25,7 +25,7 @@ FaultyDevice::FaultyDevice(const DeviceConfig& config, const std::vector<DeviceF
   for (const DeviceFault& fault : faults) faults_.push_back({.fault = fault});
 }
 
-/// A fault with a count is over when it has hit so many.
+/// Counts a hit. A fault with a count is over when it has hit that many.
 void FaultyDevice::Hit(Status& fault) {
   ++fault.hit;
   if (fault.hit == fault.fault.count) fault.state = State::kOver;
@@ -113,7 +113,7 @@ void FaultyDevice::Remove(Instant now, std::uint32_t client) {
 
 FaultyDevice::Answer FaultyDevice::Allocate(Instant now, std::uint32_t client, Bytes bytes) {
   if (Refuses(client)) return Answer::kRefused;
-  if (bytes.count == 0) return Answer::kTaken;  // a driver's way to ask whether it is heard
+  if (bytes.count == 0) return Answer::kTaken;  // a driver asks whether it is refused
   std::vector<DeviceCompletion> none;
   for (Status& each : faults_)
     if (each.state == State::kToCome && each.fault.kind == Kind::kNoMemory && each.fault.after == asked_)

@@ -110,7 +110,7 @@ class Play {
     device.Advance(now, completed);
     Note();
   }
-  /// Each completion is that of a command which was taken, once.
+  /// Checks that each completion is that of a command which was taken, and comes once.
   void Note() {
     for (; noted_ < completed.size(); ++noted_) RC_ASSERT(open.erase(completed[noted_].command.tag) == 1U);
   }
@@ -178,7 +178,7 @@ RC_GTEST_PROP(FaultyDeviceLaws, AResetRefusesItsClientsAndNoOthers, ()) {
   std::vector<DeviceCompletion> completed;
   for (std::uint32_t client = 0; client < kClients + 1; ++client) {
     const auto answer = device.Submit(play.now, {.client = client, .queue = client}, completed);
-    // A command that had completed at the very moment of the reset is not seen to be before it.
+    // The test cannot tell whether a command that completed at the very moment of the reset came before it.
     if (there.contains(client)) RC_ASSERT(answer == kRefused);
     if (client == kClients) RC_ASSERT(answer == kTaken);
     device.Remove(play.now, client);

@@ -13,7 +13,7 @@ namespace {
 
 double PerMebibyte(Bytes bytes) { return static_cast<double>(bytes.count) / static_cast<double>(MiB(1).count); }
 
-/// Longest copy that is accepted when it is reported at its end.
+/// The longest copy that is believed when it is reported at its end.
 constexpr Duration kCopyTimeMax = seconds(10);
 
 /// Growth of a total since the last look; a total that fell has been restarted from zero.
@@ -181,7 +181,7 @@ SlotGrant Balloon::Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wante
   return {.note = note, .again = again};
 }
 
-/// Time from which it may grow again; a time in the past allows it now. Repeated growth does not count as a turn.
+/// Only growth after the vGPU gave up slots counts as a turn, and not repeated growth.
 Instant Balloon::BrakedUntil(const Ballooned& member) const {
   if (!member.shrunk_last || member.turns < settings_.thrash_turns) return Instant::min();
   return member.turned[(member.turns - settings_.thrash_turns) % kTurnsMax] + settings_.thrash_window;

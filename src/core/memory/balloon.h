@@ -4,9 +4,11 @@
 //
 //   request     grant it, or refuse it                                                            gBalloon, 3.1
 //   every look  overhead f = α·W + β·R_copy over the time since the last look (0.5 s)             gBalloon, eq. 1 to 3
+//               W: steal, the time that runnable threads wait for CPUs, in %
+//               R_copy: the time that copying at switches takes of the CPUs, in %
 //
 // With several vGPUs, the part of f that one vGPU contributes is limited to high_line. So a false report of one
-// tenant's executor can't bring the other vGPUs above that line.
+// tenant's executor alone can't raise f above that line.
 //
 //      f   0            low_line 0.5            high_line 1                 2
 //          ├── kLow ─────────┼───── kMiddle ───────┼──────── kHigh ─────────┤
@@ -227,7 +229,7 @@ class Balloon {
     Instant shrunk_at{};
     std::array<Instant, kTurnsMax> turned{};  // ring: times at which it grew after it had given up slots
     std::size_t turns = 0;
-    bool seen = false;
+    bool seen = false;     // the totals below are those of an earlier look
     bool present = false;  // it is in the views of this look
     Duration copying{}, steal{}, elsewhere{};
     Duration copy_time{};  // copy time that is credible but not yet reported
@@ -242,10 +244,13 @@ class Balloon {
   [[nodiscard]] BalloonNote NoteOf(BalloonNote::Kind kind, VgpuId id) const;
   [[nodiscard]] SlotGrant Refuse(BalloonNote::Kind kind, VgpuId id, std::uint32_t wanted, Instant again) const;
   SlotGrant Give(Instant now, Ballooned& member, std::uint32_t wanted, std::uint32_t target);
+  /// Time from which the vGPU may grow again, as it has alternated between growing and shrinking too often. A time in
+  /// the past allows growth now.
   [[nodiscard]] Instant BrakedUntil(const Ballooned& member) const;
   void Measure(Duration span, std::span<const MemoryView> views);
   void ShrinkOne(Instant now, std::vector<BalloonNote>& notes);
   [[nodiscard]] std::uint32_t Spare(const Ballooned& member) const;
+  /// Whether it gave up slots less than rest_ms ago.
   [[nodiscard]] bool Rests(const Ballooned& member, Instant now) const;
 
   const PolicyParams params_;  // as given, for `params`

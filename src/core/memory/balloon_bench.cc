@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost of one look of a balloon on 1 TiB in 64 MiB slots, when one of up to 1,000 vGPUs gives up slots.
+// Cost of one look of a balloon at 1 TiB in slots of 64 MiB, in which one of up to 1,000 vGPUs gives up slots.
 #include <benchmark/benchmark.h>
 
 #include "core/memory/balloon.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws that a balloon keeps whatever its vGPUs do and whatever figures they forge.
+// Laws of a balloon, for any behaviour of its vGPUs and any forged figures.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -184,13 +184,13 @@ TEST(BalloonOfForgedFigures, CopyTimeIsClampedToElapsedTime) {
     rig.ViewOf(1).copying += seconds(3600);
     rig.now += milliseconds(500);
     rig.See();
-    // It had accumulated two seconds before; afterwards it gets at most all of the time.
+    // At first two seconds of unreported time are believed; afterwards at most the time that has passed.
     if (look <= 4) continue;
     EXPECT_LE(rig.balloon.copying(), 100.0) << look;
   }
 }
 
-// Otherwise one tenant's executor could take the slots of all others, and have their requests refused.
+// Otherwise the executor of one tenant could cause other vGPUs to lose slots, and their requests to be refused.
 RC_GTEST_PROP(BalloonOfForgedFigures, OneForgingVgpuCannotPushOthersAboveTheHighLine, ()) {
   BalloonRig rig(16, {{"high_line", *rc::gen::inRange(1, 20) * 0.1}, {"low_line", 0.1}});
   const auto others = *rc::gen::inRange<std::uint64_t>(1, 4);

@@ -15,10 +15,10 @@ class OthersMemory {
  public:
   /// The two sources see an allocation of an executor at different times, so the minimum over this many looks is used.
   static constexpr std::size_t kLooks = 3;
-  /// Memory that others released is used again after it has been free for this long, since each change moves slots.
+  /// Memory that others released is given to vGPUs only after it has been free for this long: each change moves slots.
   static constexpr Duration kFreeFor = seconds(5);
 
-  /// `used`: bytes of the device in use by anyone. `ours`: the executors' part. Returns whether slots() changed.
+  /// `used`: all bytes of the device that are in use. `ours`: the executors' part. Returns whether slots() changed.
   bool See(Instant now, Bytes used, Bytes ours);
   /// Slots of kSlotBytes of which others hold at least a part.
   [[nodiscard]] std::uint32_t slots() const { return slots_; }

@@ -278,7 +278,7 @@ void SlotArena::Move(VgpuId id, std::uint32_t from, std::uint32_t to) {
   ++changes_;
 }
 
-// -- What there is to see --------------------------------------------------------------------------------------------
+// -- Queries ---------------------------------------------------------------------------------------------------------
 
 std::uint32_t SlotArena::CountOf(VgpuId id) const {
   const Holder* holder = Find(id);

@@ -41,8 +41,9 @@ struct SlotChange {
   friend constexpr bool operator==(const SlotChange&, const SlotChange&) = default;
 };
 
-/// Errors: kInvalidArgument for zero slots and for more slots than exist or are held, kNotFound for an unknown vGPU,
-/// kAlreadyExists for a known one. After an error nothing has changed.
+/// The slots of one device and their holders. Errors of its functions: kInvalidArgument for zero slots and for more
+/// slots than exist or are held, kNotFound for an unknown vGPU, kAlreadyExists for one that was added before. After an
+/// error nothing has changed.
 class SlotArena {
  public:
   /// `slots`: M. `slot`: bytes of one slot, not 0.
@@ -98,7 +99,7 @@ class SlotArena {
  private:
   struct Holder {
     VgpuId id;
-    std::uint32_t reach = 0;
+    std::uint32_t reach = 0;  // number of slots up to which it may grow
     std::uint32_t first = 0;  // contiguous
     std::uint32_t count = 0;
     std::vector<std::uint64_t> bits{};  // scattered
@@ -110,6 +111,7 @@ class SlotArena {
   [[nodiscard]] Result<Holder*> Changing(VgpuId id, std::uint32_t slots, const char* verb);
   Status CanAdd(VgpuId id, std::uint32_t count) const;
   Holder& Insert(VgpuId id, std::uint32_t reach);
+  /// The first slot of a new range of `count` slots (Add).
   [[nodiscard]] std::uint32_t Placed(std::uint32_t count, std::uint32_t reach) const;
   [[nodiscard]] std::vector<std::uint32_t> Claims() const;
   SlotChange ExpandRange(Holder& holder, std::uint32_t slots);

@@ -13,10 +13,11 @@ namespace {
 /// A vGPU that has not used the device for at least this long is at rest within its turn.
 constexpr Duration kRestsAfter = milliseconds(2);
 
-/// A vGPU restores the contents it waited for within this time; otherwise its turn ends before it began.
+/// A vGPU has to restore its contents within this time. Otherwise its slots may be taken before its turn has begun.
 constexpr Duration kRestoredWithin = seconds(10);
 
-/// After this many turns of its own length, a waiting vGPU keeps younger ones from its slots.
+/// A vGPU that has waited for this many turns of its own length reserves its slots against those that wait for a
+/// shorter time.
 constexpr int kPatience = 8;
 
 }  // namespace
@@ -80,7 +81,7 @@ void SlotTurns::Note(Instant now, std::span<const SlotNeed> needs) {
   others_ |= known != takers_.size();
 }
 
-/// Nothing can be given or must be taken. Such a look avoids a walk over all slots.
+/// Whether no slot can be assigned and none must be revoked. Such a look need not walk over all slots.
 bool SlotTurns::Quiet(const SlotArena& arena) const {
   if (others_ || leaving_ > 0 || arena.changes() != arena_seen_) return false;
   return std::ranges::none_of(takers_, [&](const Taker& taker) {
@@ -104,7 +105,7 @@ void SlotTurns::Settle(const SlotArena& arena) {
       Leave(i);
       if (owner.present) continue;  // its executor has not been told yet
     }
-    // The executor reports that the order is done, but it still has more contents than assigned slots: not done.
+    // An order counts as done only if the contents also fit into the assigned slots.
     if (!slot.leaving || (owner.present && (!owner.need.done || owner.need.resident > owner.here))) continue;
     slot.owner = {};
     slot.leaving = false;
@@ -140,7 +141,7 @@ void SlotTurns::Follow(Instant now, const SlotArena& arena) {
   std::ranges::sort(queue_, {}, [](const Taker* taker) { return std::pair(taker->since, taker->id); });
 }
 
-/// The vGPU has all slots that it waited for.
+/// Called when the vGPU has all slots that it waited for.
 void SlotTurns::BeginTurn(Instant now, Taker& taker) {
   taker.waits = taker.coming = false;
   taker.restoring = taker.need.must > 0;
@@ -205,7 +206,7 @@ SlotTurns::Offer SlotTurns::OfferTo(Instant now, const SlotArena& arena, const T
   return offer;
 }
 
-/// Assigns all slots that it waits for, or makes it their next owner; or does nothing.
+/// Assigns all slots that the vGPU waits for, or makes it their next owner. If they are not available, it gets none.
 void SlotTurns::Serve(Instant now, SlotArena& arena, Taker& waiter) {
   const std::uint32_t target = TargetOf(arena, waiter);
   const std::uint32_t missing = target - waiter.here;
@@ -232,8 +233,8 @@ void SlotTurns::Serve(Instant now, SlotArena& arena, Taker& waiter) {
   if (waiter.here >= target) BeginTurn(now, waiter);
 }
 
-/// A vGPU that has waited for several turns of others reserves its possible slots against younger ones. When the last
-/// turn among these slots is over, all of them are available.
+/// The vGPU gets no slots now. One that has waited for kPatience reserves those of its possible slots whose turn is
+/// over. Once the last of these turns is over, all of the slots are available.
 void SlotTurns::Refuse(Instant now, const SlotArena& arena, Taker& waiter) {
   waiter.coming = false;
   const Instant patient_until = waiter.since + kPatience * TurnOf(waiter);
@@ -282,7 +283,7 @@ void SlotTurns::ChooseNextOwner(Instant now, const SlotArena& arena, const Taker
   }
 }
 
-/// Moves its held slots to those that it will own next, in exchange for slots of others.
+/// Scattered: exchanges slots that the waiting vGPU holds for those of which it is the next owner.
 void SlotTurns::MoveTo(SlotArena& arena, const Taker& waiter) {
   std::vector<std::uint32_t> others;
   arena.ForEachSlot(waiter.id, [&](std::uint32_t i) {
@@ -308,7 +309,7 @@ void SlotTurns::GiveAhead(const SlotArena& arena) {
   }
 }
 
-/// First to holders that want the slot, then to a vGPU that is the only present holder.
+/// Assigns unowned slots: first to holders that want them, then to a vGPU that is the only present holder.
 void SlotTurns::GiveFree(const SlotArena& arena) {
   if (taken_ == slots_.size()) return;
   std::vector<std::uint8_t> holders(slots_.size(), 0);
@@ -328,7 +329,7 @@ void SlotTurns::GiveFree(const SlotArena& arena) {
     }
 }
 
-/// Returns false if contents on the device leave no room for the slot yet.
+/// Assigns a slot. Returns false if contents on the device leave no room for it yet.
 bool SlotTurns::Take(std::uint32_t slot, Taker& taker) {
   if (taken_ + beyond_ >= slots_.size()) {
     // Assigning a slot to contents that are already resident adds nothing to the device.

@@ -69,7 +69,7 @@ class SlotTurns {
   struct Slot {
     VgpuId owner{};
     bool leaving = false;
-    bool kept = false;    // during a look: reserved for a vGPU that has waited for long
+    bool kept = false;    // during a look: a vGPU that has waited for long has reserved it
     VgpuId next_owner{};  // next owner, which gets the slot together with all others that it waits for
   };
   struct Taker {
@@ -98,6 +98,7 @@ class SlotTurns {
 
   [[nodiscard]] Taker* Find(VgpuId id);
   [[nodiscard]] const Taker* Find(VgpuId id) const;
+  /// Records the needs of this look.
   void Note(Instant now, std::span<const SlotNeed> needs);
   void Follow(Instant now, const SlotArena& arena);
   [[nodiscard]] bool Quiet(const SlotArena& arena) const;
@@ -113,6 +114,7 @@ class SlotTurns {
   void GiveAhead(const SlotArena& arena);
   void GiveFree(const SlotArena& arena);
   bool Take(std::uint32_t slot, Taker& taker);
+  /// Begins to revoke the slot.
   void Leave(std::uint32_t slot);
   [[nodiscard]] Duration CostOf(const Taker& taker) const;
   [[nodiscard]] Duration TurnOf(const Taker& taker) const { return std::max(times_.least, CostOf(taker)); }
@@ -124,14 +126,14 @@ class SlotTurns {
   std::vector<Slot> slots_;
   std::vector<Taker> takers_;    // ascending by id
   std::vector<Taker*> queue_;    // scratch: waiting vGPUs, the longest wait first
-  std::uint64_t beyond_ = 0;     // resident slots without an owner in this object, left by executors that were started
-                                 // under an earlier daemon
+  std::uint64_t beyond_ = 0;     // resident slots that are assigned to no vGPU: contents of executors that run since
+                                 // before this object was made
   std::uint64_t taken_ = 0;      // slots with an owner
   std::uint64_t leaving_ = 0;    // of the slots with an owner
   std::uint32_t switching_ = 0;  // during a look: number of vGPUs that get or restore slots and interrupt another for
                                  // them
-  std::uint64_t arena_seen_ = ~0ULL;
-  bool others_ = true;  // a vGPU was added or removed
+  std::uint64_t arena_seen_ = ~0ULL;  // SlotArena::changes() at the last look
+  bool others_ = true;                // a vGPU was added or removed since the last look
   std::uint64_t switches_ = 0;
   Instant next_switch_{};  // no vGPU is interrupted before this time
   Instant look_again_{};

@@ -13,7 +13,7 @@
 namespace weir::core {
 namespace {
 
-/// An executor as SlotTurns sees it: evicts and restores as ordered, after a delay.
+/// A model of an executor, which evicts and restores contents as ordered, after a delay.
 struct ModelExecutor {
   std::uint32_t needs = 0;     // slots that the running or waiting command needs; 0: no command
   std::uint32_t resident = 0;  // actual contents on the device

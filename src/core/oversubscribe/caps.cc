@@ -14,15 +14,18 @@ constexpr double kLeast = 1e-6;
 
 constexpr std::array kSales{Sale::kGuaranteed, Sale::kOversold, Sale::kBestEffort};
 
+/// Cap that no vGPU holds.
 double Free(std::span<const CapHolder> holders) {
   double held = 0;
   for (const CapHolder& holder : holders) held += holder.cap;
   return std::max(1 - held, 0.0);
 }
 
+/// Cap that a needy vGPU lacks for its promise.
 double Claims(const CapHolder& holder) {
   return holder.needy ? std::max(std::min(holder.claim, holder.ceiling) - holder.cap, 0.0) : 0;
 }
+/// Cap that a limited vGPU lacks up to its ceiling.
 double Lacks(const CapHolder& holder) { return holder.limited ? std::max(holder.ceiling - holder.cap, 0.0) : 0; }
 
 /// Moves cap from vGPUs that can give to vGPUs that want, on each side in proportion to the amounts.

@@ -26,7 +26,7 @@ const char* NameOf(Sale sale);
 /// kInvalidArgument lists the names.
 Result<Sale> SaleNamed(std::string_view name);
 
-/// One vGPU, in fractions of the device.
+/// One vGPU among those that hold caps. Amounts are fractions of the device.
 struct CapHolder {
   VgpuId id;
   Sale sale = Sale::kGuaranteed;
@@ -35,7 +35,7 @@ struct CapHolder {
   double use = 0;
   double need = 0;
   bool limited = false;  // it would use more if its cap were higher
-  bool lends = true;     // its cap has limited it seldom, or not for a while
+  bool lends = true;     // its idle cap may be lent: its cap has limited it seldom, or not for a while
   bool needy = false;    // it is limited, and its promise is not kept at its present cap
   double claim = 1;      // the cap that would keep its promise: for a promised share, the ceiling
   double lateness = 0;   // the missing part of the promised rate; negative: its rate is higher
@@ -77,7 +77,8 @@ struct Weights {
   double lateness = 1;
 };
 
-/// gOver, Algorithm 1, lines 9 to 18: moves `part` of the lightest vGPU's unneeded cap to vGPU `to`, up to its ceiling.
+/// gOver, Algorithm 1, lines 9 to 18: moves `part` of the lightest vGPU's unneeded cap to the vGPU with the index `to`,
+/// up to its ceiling.
 /// The paper's pseudocode never updates `lightest`; the minimum is meant. Returns the amount moved, 0 if there is none.
 double Steal(std::span<CapHolder> holders, std::size_t to, double part, const Weights& weights, Transfer& done);
 

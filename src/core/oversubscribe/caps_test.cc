@@ -58,7 +58,7 @@ RC_GTEST_PROP(Regain, KeepsCapsWithinTheirCeilingsAndTheDevice, ()) {
   RC_ASSERT(SumOf(holders) >= before - 1e-9);
 }
 
-// The guaranteed floor: a guaranteed vGPU gets what it needs at once, whatever the others do.
+// The guarantee: a guaranteed vGPU gets what it needs at once, whatever other vGPUs do.
 RC_GTEST_PROP(Regain, AGuaranteedVgpuInNeedGetsItsClaim, ()) {
   Holders holders = AnyHolders();
   std::vector<Transfer> done;

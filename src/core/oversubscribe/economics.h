@@ -9,7 +9,7 @@ namespace weir::core {
 
 struct Prices {
   double device_hour = 1.0;  // for a ceiling of the whole device; smaller ceilings in proportion
-  double best_effort = 0.3;  // part of that price for best effort, which pays for what it uses
+  double best_effort = 0.3;  // part of that price for a best-effort vGPU, which pays only for what it uses
   double penalty = 10.0;     // for each second with a broken promise: this many times the price of that second
   double device_cost = 0.4;  // per hour of the device's operation
 };
@@ -18,12 +18,12 @@ struct Account {
   double revenue = 0;
   double penalty = 0;
   double cost = 0;
-  double sold_s = 0;    // seconds of sold vGPUs with programs
+  double sold_s = 0;    // seconds in which sold vGPUs had programs, summed over the vGPUs
   double broken_s = 0;  // of these, the seconds with a broken promise
   [[nodiscard]] double Net() const { return revenue - penalty - cost; }
   [[nodiscard]] double BrokenPart() const { return sold_s > 0 ? broken_s / sold_s : 0; }
 
-  /// Books one sold vGPU for `span`. `paid_for` is a fraction of the device: the ceiling, or for best effort the use.
+  /// Adds one sold vGPU for `span`. `paid_for` is a fraction of the device: the ceiling, or for best effort the use.
   /// `busy`: it had a program. `broken`: its promise was not kept.
   void Book(const Prices& prices, double paid_for, bool best_effort, Duration span, bool busy, bool broken) {
     const double price =

@@ -201,7 +201,7 @@ Instant Oversell::See(Instant now, std::span<const VgpuView> views, std::vector<
     started_ = true;
     stage_began_ = report_began_ = now;
   }
-  if (empty_) {  // until now: a new vGPU is not charged for the time before it was added
+  if (empty_) {  // until this call; a new vGPU does not pay for the time before it was added
     account_.BookDevice(prices_, now - report_began_);
     stage_began_ = report_began_ = now;
     empty_ = members_.empty();
@@ -233,9 +233,9 @@ void Oversell::Stage(Instant now, std::span<const VgpuView> views, std::vector<O
     const bool waits = member->stage_waits * 3 > member->stage_looks;
     const bool late =
         view.promised > Duration{0} && view.rate * SecondsOf(view.promised) < 1 && Competes(view, now, settings_.stage);
-    // A vGPU that has just returned from idleness has used little of the last second, so this stage is examined: either
-    // it waited because vGPUs with more cap left go first, or it used more than its cap, from savings or lent time that
-    // end soon.
+    // A vGPU that has just returned from idleness has used little of the last second, so only this stage counts. Its
+    // cap limits it if it waited, since vGPUs with more cap left go first. Its cap also limits it if it used more than
+    // the cap: savings and lent time end soon.
     const double of_stage = member->marks > 0 ? SecondsOf(view.used - member->LastMarked()) / SecondsOf(passed) : 0;
     const bool kept_back = (waits || of_stage > member->cap) && member->stages_unlimited >= kCameBack;
     member->limited |=

@@ -4,7 +4,8 @@
 //
 //   every decision   records which vGPUs wait, and which are held by their caps   See
 //   every stage      restores the ceilings of vGPUs that need them (100 ms)       caps.h, Regain
-//   every report     use, rate, overload; steal, warn, calm, sell (1 s)           gOver, section 3.3 and Algorithm 1
+//   every report     measures use, rate and overload; steals cap, warns, and      gOver, section 3.3 and Algorithm 1
+//                    determines whether more can be sold (1 s)
 #pragma once
 
 #include <algorithm>
@@ -107,8 +108,8 @@ struct OversellNote {
     kAtCeiling,
     kRegained,
     kStolen,
-    kWarning,   // `vgpu` should move to another device
-    kRelieved,  // `vgpu` need not move any more
+    kWarning,   // `vgpu` should move to another device: begins its drain request
+    kRelieved,  // `vgpu` need not move any more: cancels the drain request
     kSellable,
     kBroken,
     kKept
@@ -128,7 +129,7 @@ const char* NameOf(OversellNote::Kind kind);
 struct SalesOffer {
   double guaranteed = 0;  // ceiling that can be kept whatever other vGPUs do
   double oversold = 0;    // ceiling that can be sold because other vGPUs don't use theirs
-  std::string reason;     // why not more
+  std::string reason;     // why no more can be sold, as text
   [[nodiscard]] double most() const { return std::max(guaranteed, oversold); }
 };
 
@@ -149,7 +150,7 @@ class Oversell {
   Status SetCeiling(VgpuId id, Share ceiling);
   void Remove(VgpuId id);
 
-  /// The vGPU with a drain request, which the last warning named; none: no vGPU has to move.
+  /// The vGPU that the last warning named, which has a drain request. None: no vGPU has to move.
   [[nodiscard]] VgpuId named() const { return named_; }
 
   /// Called before every decision: records which vGPUs wait and which are held, and handles a stage that has ended.
@@ -164,6 +165,7 @@ class Oversell {
   [[nodiscard]] SalesOffer OfferNow() const;
   [[nodiscard]] const Account& account() const { return account_; }
   [[nodiscard]] double sold() const;  // sum of ceilings, without best effort
+  /// Part of the device that promises needed in the last report.
   [[nodiscard]] double load() const { return load_; }
 
  private:
@@ -174,10 +176,10 @@ class Oversell {
     double ceiling = 1;
     double cap = 1;
     // The current stage
-    bool limited = false;
-    int stage_looks = 0, stage_waits = 0;
-    int stages_unlimited = 0;        // consecutive stages in which its cap did not limit it
-    std::uint32_t limited_then = 0;  // the last stages, one bit each
+    bool limited = false;                  // its cap limits it
+    int stage_looks = 0, stage_waits = 0;  // decisions, and those at which it waited
+    int stages_unlimited = 0;              // consecutive stages in which its cap did not limit it
+    std::uint32_t limited_then = 0;        // whether its cap limited it in the last stages; bit 0: the last one
     // The last second, by stages: time, and GPU time charged until then.
     static constexpr std::size_t kMarks = 10;
     std::array<Instant, kMarks> marked_at{};
@@ -185,9 +187,10 @@ class Oversell {
     std::size_t marks = 0;
     [[nodiscard]] Duration LastMarked() const { return marked[(marks - 1) % kMarks]; }
     // The current report
-    Duration used{};  // at the start of the report
-    double cap_seconds = 0;
+    Duration used{};         // at the start of the report
+    double cap_seconds = 0;  // integral of its cap over time
     int stages = 0, limited_stages = 0, denied_stages = 0, busy_stages = 0;
+    // Decisions, those at which it waited, and those at which it had work in flight
     std::int64_t looks = 0, waiting_looks = 0, flying_looks = 0;
     std::uint64_t frames = 0, broken_frames = 0;  // at the start of the report
     // Results of the last report
@@ -196,7 +199,7 @@ class Oversell {
     /// is kept, its cap limited it seldom, and much of the cap is left: then it waited for other vGPUs.
     [[nodiscard]] bool Lends() const;
     bool late = false, needy = false, overloaded = false, at_ceiling = false, broken = false;
-    int over = 0;
+    int over = 0;  // consecutive reports above the overload line
     // The highest need in each part of the load's span. Negative: the vGPU did not exist yet.
     static constexpr std::size_t kParts = 60;
     std::array<float, kParts> needed = Never();
@@ -210,8 +213,10 @@ class Oversell {
   Watched* Find(VgpuId id);
   [[nodiscard]] const Watched* Find(VgpuId id) const;
   void See(const VgpuView& view, Watched& member) const;
+  /// Ends a stage: finds out which vGPUs their caps limited, and restores ceilings.
   void Stage(Instant now, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
   void Measure(Instant now, const VgpuView& view, Watched& member) const;
+  /// Ends a report: judges every vGPU, computes the load and adds to the account.
   void Report(Instant now, Duration span, std::span<const VgpuView> views, std::vector<OversellNote>& notes);
   /// The highest sum of needs in the span. For the time before a vGPU existed, its highest need since then counts.
   [[nodiscard]] double PeakLoad() const;
@@ -220,6 +225,7 @@ class Oversell {
   [[nodiscard]] static bool WaitedForOthers(Duration span, const VgpuView& view, Duration others,
                                             const Watched& member);
   void Judge(Duration span, Duration others, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);
+  /// Steals cap for overloaded vGPUs, and warns if there are several.
   void Mitigate(Instant now, std::vector<OversellNote>& notes);
   void Warn(Instant now, std::vector<OversellNote>& notes);
   void Relieve(std::vector<OversellNote>& notes);
@@ -243,14 +249,14 @@ class Oversell {
   Instant several_at_{};  // when several vGPUs were last overloaded
   bool started_ = false;
   bool empty_ = true;  // no vGPU was sold at the last call
-  int calm_ = 0;
+  int calm_ = 0;       // consecutive reports without overload
   double load_ = 0;
   double peak_ = 0;      // the highest load of the span
   const Duration part_;  // of the load's span; zero: only the last report counts
   std::size_t part_now_ = 0;
   Instant part_began_{};
-  double expected_use_ = 0.5;  // as a fraction of a ceiling
-  bool offering_ = false;
+  double expected_use_ = 0.5;  // mean need of what is sold, as a fraction of its ceilings
+  bool offering_ = false;      // overselling was possible at the last report
   Account account_;
 };
 

@@ -35,7 +35,8 @@ class Shop {
     Apply();
     return done;
   }
-  /// At each look, every vGPU's view is updated by `step`.
+  /// Observes the device for `span`. Before each decision, `does` updates the view of every vGPU. `backwards`: the
+  /// views come in the reverse order.
   template <typename Does>
   void See(Duration span, Does does, bool backwards = false) {
     for (const Instant end = now_ + span; now_ < end; now_ += kLook) {
@@ -47,7 +48,7 @@ class Shop {
       Apply();
     }
   }
-  /// Wants the device all the time, and uses all of its cap.
+  /// The vGPU wants the device all the time, and uses all of its cap.
   void UsesItsCap(VgpuView& view) const {
     view.used += view.cap.Of(kLook);
     view.waiting = 1;
@@ -76,7 +77,7 @@ class Shop {
   Instant now_ = InstantFromNs(1'000'000'000);
 };
 
-/// A mixture of all behaviours.
+/// One of many behaviours, chosen by `what`.
 void DoesAnything(Shop& shop, VgpuView& view, int what) {
   if (what < 4) return Shop::Rests(view);
   view.used += Duration{view.cap.Of(Shop::kLook).count() * (what % 4) / 3};
@@ -131,7 +132,7 @@ RC_GTEST_PROP(Oversell, StrictRefusesNothingThatFitsAndGivesEachItsCeiling, ()) 
   }
 }
 
-// The floor: a vGPU has its ceiling two stages after it begins to want it, whatever the others do.
+// The guarantee: a vGPU has its ceiling two stages after it begins to want it, whatever other vGPUs do.
 RC_GTEST_PROP(Oversell, AFirmCeilingIsReachedWithinTwoStages, ()) {
   Shop shop(OversellMode::kAdaptive, {{"calm_reports", 1}, {"load_span_s", 0}});
   const double ceiling = Thousandths(100, 900);
@@ -165,7 +166,7 @@ RC_GTEST_PROP(Oversell, DoesNotDependOnTheListedOrderOfVgpus, ()) {
   }
 }
 
-/// Waits for the device, with its cap used up.
+/// The vGPU waits for the device, and its cap is used up.
 void WaitsInVain(VgpuView& view, Instant now) {
   view.waiting = 1;
   view.held = true;
@@ -189,7 +190,8 @@ TEST(Adaptive, ARateAtTheToleranceIsKeptAndOneBelowItIsBroken) {
   }
 }
 
-/// Seconds in which a promise of 30 frames/s is broken, of five with 20 frames/s and `broken` of these in each.
+/// Seconds in which a promise of 30 frames/s is broken. In each of five seconds the vGPU draws 20 frames, of which
+/// `broken` waited for others.
 double BrokenSeconds(int broken, bool waits) {
   Shop shop(OversellMode::kAdaptive);
   EXPECT_TRUE(shop.Buy(VgpuId{1}, 0.9, Sale::kGuaranteed, 30));
@@ -206,7 +208,7 @@ double BrokenSeconds(int broken, bool waits) {
   return shop.sales().account().broken_s;
 }
 
-// Where frames end, they say whether they waited, at the gate or behind it.
+// Frames that ended show whether they waited, at the gate or behind it.
 TEST(Adaptive, APromiseIsBrokenByFramesThatWaitedForOthers) {
   EXPECT_GT(BrokenSeconds(20, false), 3) << "in the driver";
   EXPECT_GT(BrokenSeconds(2, false), 3);
@@ -253,7 +255,7 @@ TEST(Adaptive, AVgpuBeforeItsFirstFrameGetsItsCeilingWithinTwoStages) {
   EXPECT_NEAR(shop.sales().CapOf(VgpuId{2}).Fraction(), 0.5, 1e-3);
 }
 
-// It has not been held yet: savings from its rest, or lent time, let it use more than its cap for a while.
+// The vGPU has not been held by its cap yet: savings, or lent time, let it use more than its cap for a while.
 TEST(Adaptive, AReturningVgpuAboveItsCapGetsItsCeilingAtTheNextStage) {
   for (const bool has_more : {true, false}) {
     Shop shop = BesideBestEffort();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What overselling observes of vGPUs: use, need and claim of the last second (Measure), and in reports who is
-// overloaded and whose promise is broken (Judge). Decisions about caps are in oversell.cc.
+// What overselling observes of vGPUs: use, need and claim of the last second (Measure), and for reports which vGPUs are
+// overloaded and which promises are broken (Judge). Decisions about caps are in oversell.cc.
 #include <bit>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int kSeldom = 2;
 constexpr double kWellBelow = 0.8;
 
-/// A ceiling is promised within two stages of needing it.
+/// A vGPU is promised its ceiling within two stages. In more stages without it, the promise is broken.
 constexpr int kDeniedMax = 2;
 
 /// Frames/s. A promised rate is stored as an interval of whole nanoseconds: 30 becomes 30.0000003. Without this slack,
@@ -54,8 +54,8 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
   member.promised = view.promised > Duration{0} ? 1 / SecondsOf(view.promised) : 0;
   const bool enough = member.promised > 0 && member.rate > member.promised;
   member.need = enough ? member.use * member.promised / member.rate : member.use;
-  // A vGPU with a promised share that was limited in this second has nothing to spare: it may have just returned for
-  // it.
+  // A vGPU with a promised share that was limited in this second has no cap to spare: it may have just returned from
+  // idleness, and want its share.
   const bool content = member.stages_unlimited >= static_cast<int>(Watched::kMarks);
   if (member.promised == 0 && !content) member.need = std::max(member.need, member.cap);
   member.lateness = member.promised > 0 ? std::clamp(1 - member.rate / member.promised, -1.0, 1.0) : 0;
@@ -64,7 +64,7 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
   const bool late = member.rate < member.promised - 0.5;  // half a frame: helps before the tolerance is used up
   const double foreseen = member.promised * SecondsOf(std::max(view.frame_gpu, view.recent_gpu));
   const bool short_of_it = member.limited && foreseen > member.cap;
-  const bool held_up = late && (member.limited || member.stage_waits > 0);  // it does not just rest by itself
+  const bool held_up = late && (member.limited || member.stage_waits > 0);  // it is late, and not by its own pauses
   if (short_of_it || held_up) member.need = std::max(member.need, std::min(foreseen, member.ceiling));
   member.claim = member.ceiling;
   if (member.promised > 0) {
@@ -78,7 +78,7 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
   member.needy = member.sale != Sale::kBestEffort && member.limited && (member.promised == 0 || late || short_of_it);
 }
 
-/// Clears the parts of the span that have passed, at most all of them.
+/// Advances to the part of the span that contains `now`. The needs of parts that the span has left are cleared.
 void Oversell::BeginPart(Instant now) {
   for (std::size_t i = 0; i < Watched::kParts && part_ > Duration{0} && now - part_began_ >= part_; ++i) {
     part_began_ += part_;
@@ -135,8 +135,8 @@ void Oversell::Report(Instant now, Duration span, std::span<const VgpuView> view
   if (ceilings > 0) expected_use_ = 0.8 * expected_use_ + 0.2 * needed / ceilings;
 }
 
-/// Whether its frames were late because they waited for others, wherever (FramePromise::BrokenBy). Where no frame
-/// ended, one waits at the gate, or on the device while others use it.
+/// Whether the frames of the vGPU were late because they waited for others, at the gate or behind it
+/// (FramePromise::BrokenBy). If no frame ended, whether one waits at the gate, or on the device while others use it.
 bool Oversell::WaitedForOthers(Duration span, const VgpuView& view, Duration others, const Watched& member) {
   constexpr std::uint64_t kSome = 10;  // one frame in ten: fewer do not explain a rate that is too low
   const std::uint64_t frames = view.frames - member.frames;

@@ -11,7 +11,7 @@ double NeedOf(Duration interval, Duration cost, Share cap) {
 }
 
 void Grant(std::span<PromiseClaim> claims, double device) {
-  // By id too: sums of floating-point numbers depend on their order, and the listed order must decide nothing.
+  // By id too: sums of floating-point numbers depend on their order, and the order of the input must have no effect.
   std::ranges::sort(claims, [](const PromiseClaim& a, const PromiseClaim& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
   });

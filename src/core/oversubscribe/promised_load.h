@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the promised rates of a device add up: what each promise needs, which vGPUs give way where they need more
-// than the device has, and when that is worth telling. Pure. Page: docs/promises.md
+// Whether the promised rates of a device fit it: what each promise needs, which vGPUs give way where the promises need
+// more than the device has, and when that is reported. Pure. Page: docs/promises.md
 //
 //   need      promised rate × GPU time of a frame, summed over the vGPU's loops; at most its cap
 //   granted   heavier vGPUs have their need first; vGPUs of the same weight share what is left in proportion
@@ -18,22 +18,22 @@ namespace weir::core {
 /// The promise of one vGPU, in fractions of the device.
 struct PromiseClaim {
   VgpuId id;
-  std::size_t index = 0;  // the caller's
+  std::size_t index = 0;  // for the caller
   std::uint32_t weight = 1;
   double need = 0;
-  double least = 0;    // the caller's: what it has in any case, besides `need`
+  double least = 0;    // for the caller: what the vGPU has in any case, in addition to `need`
   double granted = 0;  // of `need`; set by Grant
   [[nodiscard]] bool gives_way() const { return granted < need; }
 };
 
-/// The part of the device that a rate needs.
+/// The part of the device that a rate needs, at most `cap`. `cost`: GPU time in each interval.
 double NeedOf(Duration interval, Duration cost, Share cap);
 
 /// Divides `device` among the claims, which may come in any order, and sorts them: the heaviest first.
 void Grant(std::span<PromiseClaim> claims, double device = 1);
 
-/// Says when the promises of a device stop fitting and when they fit again. Costs of frames vary, so that both have to
-/// hold for a while, and there is a band between them.
+/// Reports when the promises of a device stop fitting, and when they fit again. Costs of frames vary. Therefore each
+/// state has to hold for kChecks, and no change is reported while the load is between kFits and kOver.
 class FitWatch {
  public:
   static constexpr double kOver = 1.0;

@@ -91,7 +91,7 @@ TEST(FitWatch, SaysOnceThatPromisesDontFitAndOnceThatTheyDo) {
   EXPECT_EQ(watch.See(0.9), FitWatch::Change::kFits);
 }
 
-// Costs of frames vary: a load that crosses the line for less than kChecks says nothing.
+// Costs of frames vary: a load that crosses the line for less than kChecks is not reported.
 RC_GTEST_PROP(FitWatch, IsSilentWhereTheLoadOnlySwings, ()) {
   FitWatch watch;
   const int within = *rc::gen::inRange(1, FitWatch::kChecks);

@@ -6,13 +6,13 @@
 namespace weir::core {
 namespace {
 
-/// Costs vary from frame to frame, and a late frame is made up for by a sooner one.
+/// Part of the need that is added: costs vary from frame to frame, and after a late frame the next one comes sooner.
 constexpr double kCapMargin = 0.25;
 
-/// A vGPU with less could not show what its frames cost.
+/// The least implied cap. With less, a vGPU could draw too few frames to show what they cost.
 constexpr double kLeastCap = 0.1;
 
-/// Sets the caps of vGPUs of the same weight. `heavier`, `lighter`: the needs of the others.
+/// Sets the caps of vGPUs of the same weight. `heavier`, `lighter`: the sums of the needs of the other vGPUs.
 void CapAlike(std::span<RateClaim> alike, double heavier, double lighter) {
   double granted = 0;
   for (RateClaim& claim : alike) {
@@ -36,7 +36,7 @@ void CapAlike(std::span<RateClaim> alike, double heavier, double lighter) {
 }  // namespace
 
 void CapRates(std::span<RateClaim> claims) {
-  // By id too: the listed order must decide nothing, and the older vGPU grows first.
+  // By id too: the order of the input must have no effect, and the older vGPU goes first.
   std::ranges::sort(claims, [](const RateClaim& a, const RateClaim& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
   });

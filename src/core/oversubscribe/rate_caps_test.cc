@@ -18,7 +18,7 @@ double CapOf(const RateClaims& claims, std::uint64_t id) {
   return std::ranges::find(claims, VgpuId{id}, &RateClaim::id)->cap;
 }
 
-/// `before`: the part of the needs that was granted.
+/// Claims with drawn needs and weights. `before`: the part of each need that was granted before.
 RateClaims AnyRateClaims(double before) {
   RateClaims claims;
   const int count = *rc::gen::inRange(2, 9);

@@ -127,8 +127,8 @@ void BM_LaunchAccess(benchmark::State& state, kernel::KernelAccess (*make)()) {
 BENCHMARK_CAPTURE(BM_LaunchAccess, product, ProductAccess);
 BENCHMARK_CAPTURE(BM_LaunchAccess, stencil, StencilAccess);
 
-/// All decisions about one launch that does not fit, with `peers` nodes: whether it may be cut, and where. `kept`: the
-/// launch is in the cache.
+/// All decisions about one launch that does not fit, with as many peers as the argument says: whether it may be cut,
+/// and where. `kept`: the launch is in the cache.
 void BM_CutDecision(benchmark::State& state, kernel::KernelAccess (*make)(), bool kept) {
   const auto analysis = std::make_shared<const kernel::ProgramAnalysis>(kernel::ProgramAnalysis{.kernels = {make()}});
   const kernel::KernelAccess& access = analysis->kernels.front();

@@ -41,7 +41,7 @@ std::uint64_t NodeChoice::Ask(Instant now, Bytes need, std::vector<ChoiceStep>& 
 
 void NodeChoice::Answer(Instant now, NodeId node, const RoomOffer& offer, std::vector<ChoiceStep>& steps) {
   const auto at = questions_.find(offer.number);
-  // An offer to an ended question expires on the node that made it.
+  // An offer for an ended question needs no answer: it expires on the node that made it.
   if (at == questions_.end() || Advance(now, at, steps) || at->second.taking) {
     ++counts_.late;
     return;

@@ -5,7 +5,7 @@
 //
 //           Ask                  all answered, or the answers' deadline         Taken
 //   (none) ──────────▶ asking ─────────────────────────────────────▶ taking ──────────▶ chosen
-//                        │ no offer                                    │ Refused or no answer: the next best
+//                        │ no offer                                    │ Refused or no answer: takes the next best
 //                        └────────────────▶ none ◀─────────────────────┘ no offer left, or the question's deadline
 #pragma once
 
@@ -41,8 +41,8 @@ struct ChoiceCounts {
   std::uint64_t asked = 0, chosen = 0, none = 0;  // questions
   std::uint64_t late = 0;                         // answers after the choice or to an unknown question
   std::uint64_t unasked = 0;                      // answers from a node that was not asked
-  std::uint64_t twice = 0;
-  std::uint64_t broken = 0;  // offers that were broken, or smaller than the need
+  std::uint64_t twice = 0;                        // further answers of a node to the same question
+  std::uint64_t broken = 0;                       // offers that were not kept, or smaller than the need
 };
 
 class NodeChoice {
@@ -57,8 +57,11 @@ class NodeChoice {
   /// Returns the question's number. Every question ends with one kChosen or kNone, within `times.whole` if Tick is
   /// called at the times that it returns.
   std::uint64_t Ask(Instant now, Bytes need, std::vector<ChoiceStep>& steps);
+  /// A node has offered room.
   void Answer(Instant now, NodeId node, const RoomOffer& offer, std::vector<ChoiceStep>& steps);
+  /// The node has confirmed that it keeps the room.
   void Taken(Instant now, NodeId node, std::uint64_t number, std::vector<ChoiceStep>& steps);
+  /// The node no longer has the room that it offered.
   void Refused(Instant now, NodeId node, std::uint64_t number, std::vector<ChoiceStep>& steps);
   /// The result of a chosen node's part. Succeeded: it ran, and the node's back-off is cleared. Failed: the node had no
   /// room for it after all.
@@ -67,6 +70,7 @@ class NodeChoice {
   /// Returns the time of the next call; Instant::max() without open questions.
   Instant Tick(Instant now, std::vector<ChoiceStep>& steps);
 
+  /// Whether the node is backed off, and thus is not asked.
   [[nodiscard]] bool Shunned(Instant now, NodeId node) const;
   [[nodiscard]] const ChoiceTimes& times() const { return times_; }
   [[nodiscard]] const ChoiceCounts& counts() const { return counts_; }
@@ -91,11 +95,15 @@ class NodeChoice {
   };
   using Questions = std::map<std::uint64_t, Question>;
 
+  /// Begins or doubles the back-off of the node.
   void Shun(Instant now, NodeId node);
   /// Advances a question as far as `now` allows. Returns true if it has ended and was removed.
   bool Advance(Instant now, Questions::iterator at, std::vector<ChoiceStep>& steps);
-  bool TakeNext(Instant now, Questions::iterator at, std::vector<ChoiceStep>& steps);  // as Advance
+  /// Takes the best remaining offer, or ends the question. Returns true if it has ended.
+  bool TakeNext(Instant now, Questions::iterator at, std::vector<ChoiceStep>& steps);
+  /// Removes the question. Other offers are dropped.
   void End(Questions::iterator at, NodeId chosen, std::vector<ChoiceStep>& steps);
+  /// When the question advances even if no message comes.
   [[nodiscard]] static Instant NextOf(const Question& question) {
     return question.taking ? std::min(question.take_until, question.until) : question.answers_until;
   }

@@ -13,6 +13,7 @@ namespace weir::core::partition {
 
 inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
+/// Time of a transfer; infinite if the rate is unknown.
 inline double SecondsFor(std::uint64_t bytes, double bytes_per_s) {
   if (bytes == 0) return 0;
   return bytes_per_s > 0 ? static_cast<double>(bytes) / bytes_per_s : kImpossible;
@@ -63,6 +64,7 @@ std::uint64_t FirstThat(Ends ends, Rises rises) {
   return ends.high;
 }
 
+/// One task, cut along one dimension. `kept` (k) is the number of groups that stay local: the first ones.
 class CutModel {
  public:
   CutModel(const TaskView& task, unsigned dimension)
@@ -82,7 +84,8 @@ class CutModel {
     return static_cast<double>(last - first) * row_;
   }
 
-  /// Cuts into the fewest pieces that fit `room`, each as large as possible; stops where a single group doesn't fit.
+  /// Cuts the groups into the fewest local pieces that fit, each as large as possible. Stops where a single group does
+  /// not fit. H(k) is defined afterwards.
   void CutIntoPieces(const DeviceView& here, std::uint32_t pieces_max) {
     here_ = &here;
     ends_.clear();
@@ -142,6 +145,7 @@ class CutModel {
     });
     return from > low && Later(peer, from - 1) <= Later(peer, from) ? from - 1 : from;
   }
+  /// The time of the part that ends later.
   [[nodiscard]] double Later(const PeerView& peer, std::uint64_t kept) const {
     return std::max(Here(kept), There(peer, kept));
   }
@@ -176,8 +180,8 @@ class CutModel {
   const std::uint64_t count_;
   double row_ = 1;  // groups in all other dimensions, for each index of the cut dimension
   const DeviceView* here_ = nullptr;
-  std::vector<std::uint64_t> ends_;
-  std::vector<double> until_;  // seconds from now to the end of each piece
+  std::vector<std::uint64_t> ends_;  // of the local pieces
+  std::vector<double> until_;        // seconds from now to the end of each piece
 };
 
 }  // namespace weir::core::partition

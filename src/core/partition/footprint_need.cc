@@ -7,6 +7,7 @@
 namespace weir::core {
 namespace {
 
+/// Need of a range that can't be evaluated. Sums of a few such needs do not overflow.
 constexpr Bytes kMoreThanThereIs{std::numeric_limits<std::uint64_t>::max() / 4};
 
 }  // namespace

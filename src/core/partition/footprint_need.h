@@ -28,7 +28,7 @@ class FootprintNeed final : public TaskNeed {
   }
 
  private:
-  static constexpr std::size_t kKnownMax = 4096;
+  static constexpr std::size_t kKnownMax = 4096;  // ranges in the cache, which is cleared when it is full
   [[nodiscard]] PartNeed Evaluate(const kernel::PartRange& part) const;
 
   const kernel::KernelAccess& access_;

@@ -66,7 +66,7 @@ void HandOut::Ended(std::size_t worker, Instant now) {
   const double took_s = SecondsOf(now - std::exchange(one.since, now));
   if (took_s <= 0) return;
   const double rate = static_cast<double>(had.count()) / took_s;
-  // The first range includes waiting for a compiler.
+  // The time of the first range includes the compilation of the kernel, so the second rate replaces the first one.
   one.rate = ++one.ended <= 2 ? rate : (1 - params_.newest) * one.rate + params_.newest * rate;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distributes the work-groups of a launch that several nodes share. A node requests a range when it has ended its last
-// one, or the last but one, so that the next range travels meanwhile. Ranges shrink as fewer groups are left (guided
-// self-scheduling, by each node's measured rate). No node waits for another, and rates need not be known in advance.
-// Pure. Page: docs/partition.md
+// one. It may also request it when it has ended the last but one: the next range is then sent while the node works.
+// Ranges shrink as fewer groups are left (guided self-scheduling, by each node's measured rate). No node waits for
+// another, and rates need not be known in advance. Pure. Page: docs/partition.md
 //
 //           Take                       Ended
 //   left ───────────▶ out with a worker ───────▶ done
@@ -28,11 +28,11 @@ struct GroupRange {
 };
 
 struct HandOutParams {
-  double share = 0.5;                     // of what each worker would still get at unchanged rates
+  double share = 0.5;                     // size of a range, as a part of what its worker would still get in all
   Duration shortest = milliseconds(100);  // a shorter range is not worth the round trip
   Duration longest = seconds(2);          // limits the work lost with a node, and the wait for it at the end
   std::uint64_t first_of = 32;            // first range of a worker with an unknown rate: this part of all groups
-  double newest = 0.5;                    // weight of the latest rate in the mean
+  double newest = 0.5;                    // weight of the newest measurement in the mean rate
 };
 
 class HandOut {
@@ -47,10 +47,10 @@ class HandOut {
   GroupRange Take(std::size_t worker, const Fits& fits, Instant now);
   /// The worker has ended the oldest of its ranges.
   void Ended(std::size_t worker, Instant now);
-  /// The worker is gone; its ranges become available to others, and it gets no further ranges.
+  /// The worker has failed. Its ranges become available to others, and it gets no further ranges.
   void Lost(std::size_t worker);
 
-  /// All other workers are gone, so only this worker can run the rest.
+  /// Whether all other workers have failed, so that only this worker can run the rest.
   [[nodiscard]] bool Alone(std::size_t worker) const;
   [[nodiscard]] bool Done() const { return left_ == 0 && out_ == 0; }
   /// Groups per second, including all waits; 0: unknown.
@@ -61,19 +61,21 @@ class HandOut {
  private:
   struct Worker {
     double rate = 0;
-    std::uint64_t ended = 0;  // times
-    std::deque<GroupRange> has{};
-    Instant since{};  // start of the first of these ranges
+    std::uint64_t ended = 0;       // number of ranges that it has ended
+    std::deque<GroupRange> has{};  // ranges that it has not ended, in its order
+    Instant since{};               // start of the first of these ranges
     bool lost = false;
   };
+  /// Number of groups in the ranges of the worker.
   [[nodiscard]] static std::uint64_t GroupsOf(const Worker& worker);
+  /// Size of the next range of the worker.
   [[nodiscard]] std::uint64_t SizeFor(std::size_t worker) const;
 
   const HandOutParams params_;
   const std::uint64_t all_;
   std::vector<Worker> workers_;
-  std::vector<GroupRange> ranges_;  // not handed out; taken from the back
-  std::uint64_t left_ = 0, out_ = 0;
+  std::vector<GroupRange> ranges_;    // not handed out; taken from the back
+  std::uint64_t left_ = 0, out_ = 0;  // groups that are not handed out, and groups that workers have
 };
 
 }  // namespace weir::core

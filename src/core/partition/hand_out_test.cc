@@ -15,11 +15,11 @@ namespace {
 
 const auto kAnyFits = [](const GroupRange&) { return true; };
 
-/// Workers with a rate of `speed` groups per second. Some leave after a number of ranges, and some take the next range
-/// before they have ended the last one.
+/// A worker with a rate of `speed` groups per second. It may leave after a number of ranges, and take the next range
+/// before it has ended the last one.
 struct FarWorker {
   double speed = 1;
-  std::optional<int> goes_at{};
+  std::optional<int> goes_at{};     // number of ranges after which it leaves
   std::uint64_t most = UINT64_MAX;  // the most groups that fit it
   std::size_t depth = 1;            // number of ranges it holds at a time
 };
@@ -29,8 +29,8 @@ struct HandedOut {
   double end_s = 0;
 };
 
-/// The first worker never leaves, and requests work whenever something has changed; the others leave when they get
-/// nothing.
+/// Plays a launch to its end. The first worker never leaves, and requests work at each change. The others leave when
+/// they get nothing.
 HandedOut PlayHandOut(std::uint64_t groups, const std::vector<FarWorker>& workers) {
   struct Busy {
     bool there = true;

@@ -6,7 +6,7 @@
 namespace weir::core {
 namespace {
 
-/// Runs one question to its end.
+/// Asks one question, and plays it to its end. `had`: nodes that were chosen before.
 NodeId ChooseOne(NodeChoice& choice, Instant now, std::span<const KnownNode> known, Bytes need,
                  const std::vector<NodeId>& had, const std::function<bool(NodeId)>& take) {
   std::vector<ChoiceStep> steps;
@@ -18,7 +18,8 @@ NodeId ChooseOne(NodeChoice& choice, Instant now, std::span<const KnownNode> kno
     if (node == known.end() || node->room.value_or(need) < need) continue;
     choice.Answer(now, step.node, {.number = number, .room = need, .threads = node->threads}, steps);
   }
-  // A node that has not answered has no room. If all nodes have answered, the choice has proceeded already.
+  // A node without room does not answer, and then the choice goes on only after the answers' deadline. That deadline
+  // passes at once here, since no further answer can come. If all nodes have answered, the choice has already gone on.
   const bool goes_on = std::ranges::any_of(
       steps, [&](const ChoiceStep& step) { return step.number == number && step.kind == ChoiceStep::Kind::kTake; });
   if (!goes_on) {

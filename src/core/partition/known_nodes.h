@@ -18,12 +18,12 @@ struct KnownNode {
   std::uint64_t threads = 0;
 };
 
-/// If less than the whole need is useful too, the need is halved at most this often.
+/// A node with room for less than the whole need is useful, too: the need is halved up to this many times.
 inline constexpr int kNeedHalvings = 4;
 
-/// Chooses up to `most` nodes for one task, with one question each: first the nodes with room for the whole need, the
-/// fewest threads first, then those with room for half of it, and so on. `take` asks a node to confirm; a node that
-/// refuses is backed off. `choice` must know the nodes and have no open question.
+/// Chooses up to `most` nodes for one task, with one question for each. Nodes with room for the whole need come first,
+/// then those with room for half of it, and so on; among equal ones the node with the fewest threads. `take` asks a
+/// node to confirm, and a node that refuses is backed off. `choice` must know the nodes and have no open question.
 std::vector<NodeId> ChooseKnown(NodeChoice& choice, Instant now, std::span<const KnownNode> known, Bytes need,
                                 std::size_t most, const std::function<bool(NodeId)>& take);
 

@@ -31,8 +31,8 @@ Duration AsDuration(double spent_s) {
   return spent_s < kForeverSeconds ? FromSeconds(spent_s) : Duration::max();
 }
 
-/// The cuttable dimension whose slices have the fewest stretches; with one stretch per argument they are contiguous.
-/// None if no dimension can be cut.
+/// The cuttable dimension whose parts have the fewest stretches. With one stretch for each argument, the data of a part
+/// is contiguous. None if no dimension can be cut.
 std::optional<unsigned> EasiestDimension(const TaskView& task) {
   std::optional<unsigned> best;
   std::uint64_t fewest = 0;
@@ -80,7 +80,7 @@ class Planner {
     return Fastest();
   }
 
-  /// All peers get equal parts of the remote share.
+  /// For `always`: a split even if the task fits locally. All peers get equal parts of the remote share.
   [[nodiscard]] Plan Always() const {
     std::optional<Plan> best;
     ForEachDimension([&](const CutModel& model, unsigned dimension) {
@@ -103,8 +103,8 @@ class Planner {
     return best ? *best : Auto();
   }
 
-  /// Algorithm 2. Its local part need not fit: the data per thread is computed as the whole need divided by the
-  /// threads.
+  /// Algorithm 2. The local part of its plan may not fit: the paper computes the data per thread as the whole need
+  /// divided by the number of threads, although all threads may read some data in common.
   [[nodiscard]] Plan Paper() const {
     if (whole_.device <= here_.room) return WholeLocally();
     if (peers_.empty()) return Nothing();
@@ -195,6 +195,7 @@ class Planner {
             std::min(model.reach(), model.count() - 1)};
   }
 
+  /// The fastest of all possible ways for a task that does not fit locally as a whole.
   [[nodiscard]] Plan Fastest() const {
     Plan best = Nothing();
     best.times.total = Duration::max();

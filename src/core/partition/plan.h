@@ -76,8 +76,9 @@ struct TaskView {
   std::array<std::uint64_t, kDimensionsMax> groups{1, 1, 1};  // along each dimension, at least 1
   const TaskNeed* need = nullptr;
   bool from_elsewhere = false;  // a part that another node has sent; it is not sent on
-  // Rate of the link to the client: inputs still have to arrive over it and outputs return over it. The client of a
-  // task that runs wholly on a peer sends to the peer directly. 0: inputs are here, and outputs are to be brought here.
+  // Rate of the link to the client, over which inputs still have to arrive and outputs return. The client of a task
+  // that runs wholly on a peer sends to the peer directly. 0: inputs are local, and outputs have to be local in the
+  // end.
   double client_bytes_per_s = 0;
   std::optional<Duration> room_in{};  // predicted time until all of it fits locally, if known
 };
@@ -90,7 +91,7 @@ struct PlanParams {
 
 /// Predicted times of a plan.
 struct PlanTimes {
-  Duration here{};   // local part, without what precedes and follows
+  Duration here{};   // local part, without the transfers to and from the client
   Duration there{};  // remote parts, with both directions of the link
   Duration total{};  // from now until the client has its outputs; Duration::max(): impossible
 };
@@ -115,11 +116,11 @@ std::string Words(const Plan& plan);
 /// then the lower id, at most kPlanPeersMax. Total: any view gives a plan.
 Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, std::span<const PeerView> peers,
               const PlanParams& params = {});
-/// The same with at most one peer.
+/// MakePlan with at most one peer.
 Plan MakePlan(PartitionMode mode, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer,
               const PlanParams& params = {});
 
-/// Predicts the times of a plan in these views; its pieces must fit. For comparing plans of any origin.
+/// Predicts the times of any plan in these views, to compare plans. `total` is Duration::max() if a part does not fit.
 PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, std::span<const PeerView> peers);
 PlanTimes Reckon(const Plan& plan, const TaskView& task, const DeviceView& here, const std::optional<PeerView>& peer);
 

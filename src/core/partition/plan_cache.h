@@ -22,8 +22,8 @@ struct PlanViews {
   std::vector<PeerView> peers{};
 };
 
-/// Whether a plan for one is good enough for the other: same nodes, room and order, and all measured values within an
-/// eighth.
+/// Whether a plan for one of the views is good enough for the other: they have the same nodes, room and order, and all
+/// measured values differ by at most an eighth.
 bool Alike(const PlanViews& a, const PlanViews& b);
 
 /// One launch of an analysed kernel: evaluates its needs once, and keeps its plans.
@@ -71,6 +71,7 @@ class LaunchCache {
 
   /// Null if the launch is not in the cache.
   CutLaunchPlans* Find(std::span<const std::byte> key);
+  /// Adds a launch. The least recently used one is removed if there are too many.
   CutLaunchPlans& Keep(std::vector<std::byte> key, std::unique_ptr<CutLaunchPlans> plans);
   [[nodiscard]] std::size_t size() const { return launches_.size(); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answering side of a node choice: whether there is room for another node's task, and to whom it is reserved until
-// the task arrives. An offer reserves the room, so that the same bytes are never promised to two nodes. Pure. Page:
-// docs/partition.md
+// The answering side of a node choice: whether there is room for a task of another node, and for which node it is
+// reserved until the task arrives. An offer reserves the room, so that the same bytes are never promised to two nodes.
+// Pure. Page: docs/partition.md
 //
 //           Ask, there is room            Take                     Begin: the part allocates it, and is counted
 //   free ──────────────────────▶ held ──────────▶ taken ──────────────────────▶ used
@@ -80,9 +80,11 @@ class RoomKeeper {
     Forget(found);
     return room;
   }
+  /// The asker does not need the room.
   void Drop(NodeId asker, std::uint64_t number) {
     if (const auto found = holds_.find({asker, number}); found != holds_.end()) Forget(found);
   }
+  /// The asker has failed: all of its reservations end.
   void Gone(NodeId asker) {
     for (auto hold = holds_.begin(); hold != holds_.end();) {
       const auto next = std::next(hold);
@@ -90,6 +92,7 @@ class RoomKeeper {
       hold = next;
     }
   }
+  /// Ends the reservations whose time is over.
   void Expire(Instant now) {
     for (auto hold = holds_.begin(); hold != holds_.end();) {
       const auto next = std::next(hold);
@@ -99,7 +102,7 @@ class RoomKeeper {
   }
 
   [[nodiscard]] Bytes promised() const { return promised_; }
-  /// What this node's own tasks and further askers may use.
+  /// Room that is left for this node's own tasks and for further askers.
   [[nodiscard]] Bytes Free(const DeviceUsage& usage) const {
     const Bytes free = usage.free();
     return Bytes{promised_ < free ? free.count - promised_.count : 0};

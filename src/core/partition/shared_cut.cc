@@ -4,6 +4,7 @@
 namespace weir::core::partition {
 namespace {
 
+/// Steps of the bisection of times, and attempts to reduce parts until they fit.
 constexpr int kHalvings = 50, kShrinkingTurns = 8;
 
 /// Seconds for m groups on a node, 1 <= m <= most: at_one + (m - 1) * each.
@@ -11,6 +12,7 @@ struct NodeLine {
   std::uint64_t most = 0;
   double at_one = 0, each = 0;
 
+  /// Number of groups that are done by `by_s`.
   [[nodiscard]] std::uint64_t GroupsBy(double by_s) const {
     if (most == 0 || by_s < at_one) return 0;
     if (each <= 0) return most;
@@ -59,7 +61,7 @@ std::vector<std::uint64_t> EndsTogether(const CutModel& model, std::span<const N
     const double middle = (soon + late) / 2;
     (done_by(middle) >= count ? late : soon) = middle;
   }
-  // By `late` they complete at least all groups; the last peer takes the rest.
+  // By `late` the nodes complete at least all groups. The last peer gets what the others leave.
   std::vector<std::uint64_t> ends{LocalGroupsWithin(model, late)};
   if (ends.front() == count) return {};
   for (const NodeLine& line : lines) ends.push_back(std::min(ends.back() + line.GroupsBy(late), count));

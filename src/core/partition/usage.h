@@ -21,7 +21,7 @@ class DeviceUsage {
     used_.count += size.count;
     owners_[owner].memory.count += size.count;
   }
-  /// Frees at most what the owner has; a larger amount is counted in odd().
+  /// Frees at most what the owner has. A larger amount is clamped and counted in odd().
   void Freed(ProcessId owner, Bytes size) {
     ++events_;
     Owner* of = Find(owner);
@@ -48,7 +48,7 @@ class DeviceUsage {
     threads_ -= real;
     Tidy(owner);
   }
-  /// Frees everything that the owner had.
+  /// The owner has ended: frees everything that it had.
   void Gone(ProcessId owner) {
     ++events_;
     const auto found = owners_.find(owner);
@@ -68,6 +68,7 @@ class DeviceUsage {
     return found != owners_.end() ? found->second.memory : Bytes{};
   }
   [[nodiscard]] std::uint64_t events() const { return events_; }
+  /// Number of events that contradict earlier ones.
   [[nodiscard]] std::uint64_t odd() const { return odd_; }
 
  private:
@@ -79,6 +80,7 @@ class DeviceUsage {
     const auto found = owners_.find(owner);
     return found != owners_.end() ? &found->second : nullptr;
   }
+  /// Removes the entry of an owner that has nothing.
   void Tidy(ProcessId owner) {
     const auto found = owners_.find(owner);
     if (found->second.memory.count == 0 && found->second.threads == 0) owners_.erase(found);

@@ -17,7 +17,7 @@ namespace weir::core {
 
 class ClusterState {
  public:
-  /// Errors: kAlreadyExists; kInvalidArgument (CheckDevice, or an id of 0).
+  /// Adds a device without runs. Errors: kAlreadyExists; kInvalidArgument (CheckDevice, or an id of 0).
   Status Add(DeviceId device, const DeviceCapacity& capacity);
   /// Removes a device and returns the runs on it, ascending. Error: kNotFound.
   Result<std::vector<RunId>> Remove(DeviceId device);
@@ -26,7 +26,7 @@ class ClusterState {
   /// device; kResourceExhausted if memory or the number of runs is exhausted; kInvalidArgument (CheckNeed, or an id of
   /// 0).
   Status Place(RunId run, const RunNeed& need, DeviceId device);
-  /// Error: kNotFound.
+  /// Takes the run off its device. Error: kNotFound.
   Status Release(RunId run);
 
   /// Devices of one state.
@@ -34,14 +34,14 @@ class ClusterState {
     DeviceState state{};
     DeviceId lowest{};  // 0: the group is empty and its state meaningless
   };
-  /// In no particular order; each state once.
+  /// All groups, in no particular order. Each state of a device occurs once.
   [[nodiscard]] std::span<const Group> groups() const { return groups_; }
   [[nodiscard]] const std::set<DeviceId>& MembersOf(const Group& group) const {
     return members_[static_cast<std::size_t>(&group - groups_.data())];
   }
   [[nodiscard]] const DeviceCapacity& CapacityOf(const DeviceState& state) const { return kinds_[state.kind]; }
 
-  /// The `memory` of the result is unused.
+  /// The need of the runs of a kind. Its `memory` is unused.
   [[nodiscard]] const RunNeed& KindOf(std::uint32_t kind) const { return run_kinds_[kind].need; }
   using NeighboursRoom = std::array<Neighbours, kKindsMax>;
   /// The runs on a device of that state, stored in `room`.
@@ -104,9 +104,14 @@ class ClusterState {
     std::size_t operator()(const DeviceState& state) const noexcept;
   };
 
+  /// Adds a run to a kind, and returns the kind's number: the run's own kind if the state has a free entry for it, else
+  /// the present kind with the most similar time alone.
   std::uint32_t CountAs(const RunNeed& need, const DeviceState& state);
+  /// Removes a run from a kind. A kind without runs is free for reuse.
   void GiveBackKind(std::uint32_t kind);
+  /// Puts the device into the group of that state.
   void Join(DeviceId id, Device& device, const DeviceState& state);
+  /// Takes the device out of its group.
   void Leave(DeviceId id, const Device& device);
 
   std::vector<DeviceCapacity> kinds_;      // each capacity once

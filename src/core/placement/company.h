@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ran beside a run: mean loads and mean number of neighbours, for the linear model; and, if all neighbours did the
-// same work and their number was constant, that work, for the pair table. Page: docs/placement.md
+// What ran beside a run. The linear model learns from the mean loads and the mean number of its neighbours. The pair
+// table learns from a run whose neighbours all did the same work and were constant in number. Page: docs/placement.md
 #pragma once
 
 #include <algorithm>
@@ -46,10 +46,10 @@ class CompanyNow {
 
   std::uint32_t runs_ = 0;
   std::array<double, kLoadKinds> loads_{};
-  std::array<std::uint64_t, 2> work_{};  // the first two works
-  std::array<std::uint32_t, 2> count_{};
-  std::size_t works_ = 0;
-  bool more_ = false;
+  std::array<std::uint64_t, 2> work_{};   // the first two works
+  std::array<std::uint32_t, 2> count_{};  // runs of each
+  std::size_t works_ = 0;                 // number of these works
+  bool more_ = false;                     // there are further works
 };
 
 /// Accumulates what runs beside one run.
@@ -80,11 +80,11 @@ class Company {
  private:
   static constexpr double kAllTheTime = 0.9;  // threshold that `weir profile` uses for a pair
 
-  double span_s_ = 0, run_s_ = 0;
-  std::array<double, kLoadKinds> load_s_{};
-  std::uint32_t most_ = 0;
-  std::uint64_t only_ = 0;
-  bool several_ = false;
+  double span_s_ = 0, run_s_ = 0;            // time of the run, and the same times its number of neighbours
+  std::array<double, kLoadKinds> load_s_{};  // time times the loads of the neighbours
+  std::uint32_t most_ = 0;                   // largest number of neighbours
+  std::uint64_t only_ = 0;                   // the last common work of all neighbours
+  bool several_ = false;                     // the neighbours had different or unknown works
 };
 
 }  // namespace weir::core

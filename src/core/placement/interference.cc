@@ -66,6 +66,7 @@ const SoloRun* SoloOf(std::span<const SoloRun> solos, std::string_view kernel) {
   return nullptr;
 }
 
+/// The explaining variables of one observation: for each load the product of both sides, and the number of neighbours.
 InterferenceModel::Weights RowOf(const RunNeed& run, const std::array<double, kLoadKinds>& beside, double neighbours,
                                  const DeviceCapacity& device) {
   InterferenceModel::Weights x{};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much slower runs get beside each other. Pairs of kernels that were measured or observed are looked up
-// (pair_table.h); for others a linear model is fitted to all measurements and observations. gCloud gives no formula
-// (section IV: local memory, global memory, threads and blocks count); this one is ours. Page: docs/placement.md
+// Predicts how much slower runs get beside each other. Pairs of kernels that were measured or observed are looked up
+// (pair_table.h). For other pairs a linear model is fitted to all measurements and observations. The formula is ours:
+// gCloud only names the loads (section IV: local memory, global memory, threads and blocks). Page: docs/placement.md
 //
 //   slowdown of a beside B  =  1 + Σ over b in B of added(a, b)
 //   added(a, b)             =  as known for that pair, else  company + Σ over loads r of weight_r · a_r · b_r
 //
-// a_r, b_r: loads divided by the device's capacity. Two runs that each fill a resource share it, so weight 1 is the
-// first guess. `company` is the slowdown that no load explains. On a device that runs kernels in turns it is the whole
-// slowdown, and about 1.
+// a_r, b_r: loads divided by the device's capacity. Two runs that each fill a resource share it, so 1 is the first
+// guess of a weight. `company` is the slowdown that no load explains. On a device that runs kernels in turns, `company`
+// is the whole slowdown, and about 1.
 #pragma once
 
 #include <array>
@@ -67,7 +67,7 @@ struct Interference {
   double slowdown = 1;      // of the run, while all neighbours are present: its time over its time alone
   double lost_s = 0;        // seconds lost by the new run and by the runs on the device together
   double done_s = 0;        // time until all of them end, if all start now
-  double before_s = 0;      // likewise without the new run
+  double before_s = 0;      // the same without the new run
   std::uint32_t known = 0;  // number of neighbours for which the pair is known
 };
 
@@ -107,14 +107,14 @@ class InterferenceModel {
   /// True if the run gains nothing by starting before others have ended: it would only take turns with its `runs`
   /// neighbours.
   [[nodiscard]] bool TakesTurns(const Interference& predicted, const RunNeed& run, std::uint32_t runs) const;
-  /// True if it is better to wait for the device that is done first, `first_s` from now. Where pairs are unknown, only
-  /// if at least `turns_deep` runs are on the device.
+  /// True if the run had better wait for the device that is done first, `first_s` from now, than start as `predicted`
+  /// beside `runs` runs. Where pairs are unknown, only if at least `turns_deep` runs are on the device.
   [[nodiscard]] bool WaitsFor(double first_s, const Interference& predicted, const RunNeed& run,
                               std::uint32_t runs) const {
     return turns_at_ > 0 && (predicted.known == runs || runs >= turns_deep_) &&
            !AsGood(predicted.done_s, first_s + static_cast<double>(run.alone_ms) * 1e-3);
   }
-  /// True if completion in `done_s` counts as being as good as in `least_s`.
+  /// True if completion in `done_s` counts as equal to completion in `least_s`.
   [[nodiscard]] bool AsGood(double done_s, double least_s) const { return done_s <= near_ * least_s; }
   /// Contribution of each load, and of company, to the run's slowdown by the linear model, for neighbours without a
   /// known pair.
@@ -130,10 +130,13 @@ class InterferenceModel {
  private:
   friend Result<InterferenceModel> Fit(std::span<const SoloRun>, std::span<const PairRun>, const DeviceCapacity&,
                                        const PolicyParams&);
+  /// Adds an observation to the sums below.
   void Add(const Weights& x, double y);
   void LearnPair(std::uint64_t work, std::uint64_t beside, double neighbours, double slowdown);
+  /// Computes the weights from these sums.
   void Solve();
 
+  // Parameters. `keep_`: factor for the weight of old observations at each new one
   double prior_runs_ = 0, keep_ = 1, turns_at_ = 0, turns_deep_ = 1, near_ = 1;
   Weights prior_{};
   // Σ x·xᵀ, Σ x·y, Σ y² of the observations.

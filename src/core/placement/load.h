@@ -29,7 +29,7 @@ inline constexpr std::uint64_t kLoadMax = std::uint64_t{1} << 32;
 
 /// Requirements of one run of a kernel, from the measurement of its solo run.
 struct RunNeed {
-  Bytes memory{};                  // of the device, from start to end of the run
+  Bytes memory{};                  // device memory that it holds from its start to its end
   Loads loads{};                   // each at most kLoadMax
   std::uint64_t alone_ms = 1'000;  // its time alone, at most kAloneMaxMs
   std::uint64_t work = 0;          // WorkOf: runs of equal work are alike; 0: its work is unknown
@@ -74,7 +74,9 @@ struct DeviceState {
 
   /// Adds a run that counts as kind `as`, which is present or for which an entry is free.
   void Take(const RunNeed& need, std::uint32_t as);
+  /// Removes a run that Take has added.
   void GiveBack(const RunNeed& need, std::uint32_t as);
+  /// Whether memory and the number of runs leave room for another run.
   [[nodiscard]] bool Holds(const RunNeed& need, const DeviceCapacity& capacity) const {
     return runs < capacity.runs_max && used <= capacity.memory &&
            need.memory.count <= capacity.memory.count - used.count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slowdown of kernels of one kind by kernels of another: measured as a pair (`weir profile`), or observed for runs that
-// had only that kind beside them. A known pair needs no linear model. The table is bounded: a new kind replaces the one
-// with the oldest last observation. Page: docs/placement.md
+// Slowdown of kernels of one kind by kernels of another kind. It was measured for the pair (`weir profile`), or
+// observed for runs that had only kernels of that kind beside them. A known pair needs no linear model. The table is
+// bounded: a new kind replaces the one that was not observed for the longest time. Page: docs/placement.md
 #pragma once
 
 #include <array>
@@ -52,15 +52,17 @@ class PairTable {
   static std::size_t BucketOf(std::uint64_t work) { return (work * 0x9E3779B97F4A7C15ULL) >> 55; }
   static_assert(kBuckets == 512, "the nine highest bits");
 
+  /// The index of a work. A new work gets a free index, or that of another work, but not `not_this`.
   std::size_t PlaceFor(std::uint64_t work, std::size_t not_this);
+  /// Rebuilds the hash table.
   void Index();
 
   double keep_;
   std::vector<std::uint64_t> works_;              // by index
-  std::vector<std::uint64_t> learned_;            // by index: time of the last observation
+  std::vector<std::uint64_t> learned_;            // by index: `clock_` at the last observation
   std::array<std::uint8_t, kBuckets> buckets_{};  // hash table of works: index + 1; 0: empty
   std::vector<Seen> seen_;                        // [index][beside]; empty while nothing is known
-  std::uint64_t clock_ = 0;
+  std::uint64_t clock_ = 0;                       // counts observations
 };
 
 }  // namespace weir::core

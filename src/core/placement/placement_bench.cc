@@ -13,8 +13,8 @@ constexpr DeviceCapacity kBenchDevice{.memory = MiB(80 << 10), .loads = {100'000
 
 constexpr std::uint64_t kKnownWorks = 40;
 
-/// Two runs on each device: of four kinds of kernels, or each run of its own kind; with forty known works, or without
-/// known works.
+/// A cluster with two runs on each device. `alike`: the runs are of four kinds of kernels; otherwise each is of its own
+/// kind. `known`: the runs have forty known works.
 ClusterState BusyCluster(std::uint64_t devices, bool alike, bool known = false) {
   Prng prng(1);
   ClusterState cluster;
@@ -52,8 +52,8 @@ BENCHMARK_CAPTURE(BM_Choose, round_robin, "round-robin", false)->Arg(10'000)->Ar
 BENCHMARK_CAPTURE(BM_Choose, binpack, "binpack", false)->Arg(10'000)->Arg(100'000);
 BENCHMARK_CAPTURE(BM_Choose, spread, "spread", false)->Arg(10'000)->Arg(100'000);
 
-/// Every pair is known, and all have the same time alone, so that each device needs a full prediction; their memory
-/// differs, so that no two devices are equal.
+/// Every pair is known, and all runs have the same time alone, so that each device needs a full prediction. The memory
+/// of the runs differs, so that no two devices are equal.
 void BM_ChooseKnown(benchmark::State& state) {
   const ClusterState cluster = BusyCluster(static_cast<std::uint64_t>(state.range(0)), false, true);
   const auto placement = MakePlacement("interference-aware", {}).value();

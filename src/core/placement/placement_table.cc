@@ -54,7 +54,8 @@ double LongestAlone(std::span<const Neighbours> there) {
   return static_cast<double>(longest_ms) * 1e-3;
 }
 
-/// Updates the time until the first device is done, over devices that could ever hold the run.
+/// The time until the first device is done, among `first_s` so far and this group. Devices that could never hold the
+/// run do not count.
 double FirstDone(double first_s, const ClusterState::Group& group, const RunNeed& need, const DeviceCapacity& capacity,
                  const Interference& predicted) {
   return group.lowest && need.memory <= capacity.memory ? std::min(first_s, predicted.before_s) : first_s;
@@ -109,7 +110,7 @@ class InterferenceAware final : public Placement {
     if (best == nullptr) return NoDevice(cluster, need, held ? PlacementReason::kTurns : PlacementReason::kNoRoom);
     const PlacementChoice chosen{
         .device = best->group->lowest, .reason = PlacementReason::kLeast, .predicted = best->predicted};
-    // Is a device done so soon that waiting for it is better?
+    // Whether another device is done so soon that the run had better wait for it.
     if (!model_.WaitsFor(soonest_s, best->predicted, need, best->group->state.runs)) return chosen;
     for (const ClusterState::Group& group : cluster.groups()) {
       const DeviceCapacity& capacity = cluster.CapacityOf(group.state);
@@ -168,6 +169,7 @@ class Serial final : public Placement {
   }
 };
 
+/// The next device with room after the last one that was chosen.
 class InTurn final : public Placement {
  public:
   PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
@@ -182,7 +184,7 @@ class InTurn final : public Placement {
   DeviceId last_{};
 };
 
-/// The fewest bytes free, then the most runs.
+/// The device with the fewest bytes free, then the one with the most runs.
 class BinPack final : public Placement {
  public:
   PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {
@@ -197,7 +199,7 @@ class BinPack final : public Placement {
   }
 };
 
-/// The fewest runs, then the most bytes free.
+/// The device with the fewest runs, then the one with the most bytes free.
 class Spread final : public Placement {
  public:
   PlacementChoice Choose(const ClusterState& cluster, const RunNeed& need) override {

@@ -23,7 +23,7 @@ enum class PlacementReason : std::uint8_t {
   kEmptiest,  // the fewest runs of devices with room
   kBusy,      // `serial`: no device is idle
   kTurns,     // on devices with room, the run would only take turns with present runs
-  kSooner,    // waiting for the device that is done first takes less time
+  kSooner,    // the run is done sooner if it waits for the device that is done first
   kNoRoom,    // no device has both enough free memory and a free place for a run
   kTooLarge,  // no device has that much memory
   kNamed,     // the device that the run names
@@ -58,7 +58,7 @@ inline constexpr std::string_view kDefaultPlacement = "interference-aware";
 
 /// kNotFound lists the names.
 Result<const PlacementEntry*> FindPlacement(std::string_view name);
-/// Fails with kInvalidArgument too, as CheckParams of a policy.
+/// Fails as FindPlacement, and with kInvalidArgument as CheckParams of a policy.
 Result<std::unique_ptr<Placement>> MakePlacement(std::string_view name, const PolicyParams& given);
 
 /// Devices of one state, as a candidate for a run.

@@ -98,7 +98,8 @@ TEST(PlacementTable, TiesGoToTheDeviceWithTheLeastWork) {
   EXPECT_EQ(PlaceBy(*placement, cluster, 4, longer), 1U);
 }
 
-/// A short kernel that a long one slows ten times, as measured; the loads do not show it.
+/// A placement that knows how a short and a long kernel slow each other: the long one slows the short one ten times,
+/// which their loads do not show.
 std::unique_ptr<Placement> Taught(const RunNeed& brief, const RunNeed& lasting, double lasting_slowed,
                                   const PolicyParams& params = {}) {
   auto placement = MakePlacement("interference-aware", params).value();

@@ -45,7 +45,7 @@ Status RunQueue::Submit(Instant now, RunId run, const RunWish& wish, std::vector
                 fmt::format("{} runs wait, as many as may: submit run {} later", waiting_.size(), run.value));
   waiting_.push_back({run, wish});
   waiting_ids_.insert(run);
-  // Behind a first run that waits for room on any device, nothing can start.
+  // While the first run waits for room on any device, no later run can start.
   if (waiting_.size() == 1 || !waiting_.front().wish.device.empty()) StartWhatFits(now, actions);
   return Ok();
 }
@@ -105,7 +105,7 @@ PlacementChoice RunQueue::ChooseAmong(const Waiting& run) const {
 }
 
 void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
-  std::set<std::string> taken;  // devices for which a run waits
+  std::set<std::string> taken;  // names of devices for which a run waits that came before
   // Without any device, the capacity of future devices is unknown, so nothing is refused.
   for (std::size_t i = 0; i < waiting_.size() && cluster_.devices() > 0;) {
     const Waiting& run = waiting_[i];
@@ -131,7 +131,7 @@ void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
 void RunQueue::PutOn(Instant now, const Waiting& run, DeviceId device) {
   Account(now, device);
   RunNeed need = run.wish.need;
-  // No byte is left for another run.
+  // A run that runs alone takes all memory, so that no byte is left for another run.
   if (run.alone) need.memory = cluster_.CapacityOf(*cluster_.StateOf(device)).memory;
   WEIR_CHECK(cluster_.Place(run.run, need, device).has_value());
   running_[run.run] = {.wish = run.wish};

@@ -22,6 +22,7 @@
 
 namespace weir::core {
 
+/// A decision about a waiting run.
 struct RunAction {
   enum class Kind : std::uint8_t { kStart, kRefuse };
   Kind kind = Kind::kStart;
@@ -29,15 +30,16 @@ struct RunAction {
   PlacementChoice choice{};  // for kStart the device, for kRefuse the reason
 };
 
+/// What a run asks for.
 struct RunWish {
   RunNeed need{};
   std::string device{};  // the name of the only device that it may use; empty: any device
 };
 
-/// What becomes of a lost device, and of the runs on it.
+/// How a device was lost, and what happens to its runs.
 struct DeviceLoss {
   bool returns = false;               // a run that only this device can hold waits for it and is not refused
-  bool alone = false;                 // its runs share no device with runs that need memory when they run again
+  bool alone = false;                 // when its runs run again, each gets an idle device and all memory of it
   std::span<const RunId> ended = {};  // runs on it that end now; the others run again
 };
 
@@ -47,8 +49,9 @@ class RunQueue {
 
   explicit RunQueue(std::unique_ptr<Placement> placement) : placement_(std::move(placement)) {}
 
-  // `now` is never earlier than in the call before.
+  // In all functions `now` is never earlier than in the call before.
 
+  /// Adds a device, on which waiting runs may start at once. Errors as in ClusterState::Add.
   Status AddDevice(Instant now, DeviceId device, const std::string& name, const DeviceCapacity& capacity,
                    std::vector<RunAction>& actions);
   /// Puts the device's runs back at the front of the queue, in the order of their ids. Error: kNotFound.
@@ -59,7 +62,7 @@ class RunQueue {
   Status Submit(Instant now, RunId run, const RunWish& wish, std::vector<RunAction>& actions);
   /// Records a run that already runs on the device, as found by a restarted manager. Errors as in ClusterState::Place.
   Status Resume(Instant now, RunId run, const RunWish& wish, DeviceId device);
-  /// Removes a waiting or running run without learning from it. Error: kNotFound.
+  /// Removes a waiting or running run; the placement learns nothing from it. Error: kNotFound.
   Status Withdraw(Instant now, RunId run, std::vector<RunAction>& actions);
   /// Removes a completed run. A placement with a model learns from it if `seen` contains a slowdown. Error: kNotFound.
   Status Done(Instant now, RunId run, const RunSeen& seen, std::vector<RunAction>& actions);
@@ -90,11 +93,13 @@ class RunQueue {
   };
 
   PlacementChoice Choose(const Waiting& run);
-  /// For a run that names a device or runs alone.
+  /// The device of a run that names its device or has to run alone.
   PlacementChoice ChooseAmong(const Waiting& run) const;
+  /// Starts or refuses waiting runs in their order, as far as possible.
   void StartWhatFits(Instant now, std::vector<RunAction>& actions);
   void PutOn(Instant now, const Waiting& run, DeviceId device);
   Status TakeOff(Instant now, RunId run);
+  /// Records what has run together on the device since its `since`. To be called before its runs change.
   void Account(Instant now, DeviceId device);
 
   std::unique_ptr<Placement> placement_;
@@ -103,7 +108,7 @@ class RunQueue {
   std::unordered_map<RunId, Running> running_;
   std::deque<Waiting> waiting_;
   std::unordered_set<RunId> waiting_ids_;
-  Bytes returning_{};  // the largest memory of a lost device that returns
+  Bytes returning_{};  // the largest memory of any lost device that returns; never lowered
 };
 
 }  // namespace weir::core

@@ -181,8 +181,8 @@ TEST(RunQueue, ObservesWhatRunsBesideARun) {
   EXPECT_EQ(queue.Beside(kNow + milliseconds(600), RunId{2}).neighbours, 0);
 }
 
-/// Every submitted run is started or refused, exactly once unless its device is lost; a device never runs more than it
-/// holds.
+/// Every submitted run is started or refused, and exactly once unless its device is lost. A device never runs more than
+/// it can hold.
 RC_GTEST_PROP(RunQueueLaws, EveryRunComesToItsEndOnce, ()) {
   const auto name =
       *rc::gen::elementOf(std::vector<std::string>{"interference-aware", "serial", "round-robin", "binpack", "spread"});

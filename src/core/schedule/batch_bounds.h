@@ -24,7 +24,8 @@ class BatchBounds {
  public:
   static constexpr Duration kLeast = microseconds(200);
   static constexpr int kCallsMost = 16;
-  /// A dispatch is no point at which work ends; a program that makes one after the other is stopped now and then.
+  /// A dispatch does not end work. So that a program that makes only dispatches passes the gate at all, one passes
+  /// after this time or after kDispatchesMost.
   static constexpr Duration kDispatchesFor = milliseconds(2);
   static constexpr int kDispatchesMost = 64;
 
@@ -45,7 +46,7 @@ class BatchBounds {
     settling_ = std::max(calls_, 1);
     calls_ = dispatches_ = 0;
   }
-  /// `gpu`: GPU time that became known with that batch. It may be an earlier batch's, so a mean is kept.
+  /// `gpu`: GPU time that became known with that batch. It may be that of an earlier batch, so a mean is used.
   void Settled(Duration gpu) {
     const Duration each = std::max(gpu, Duration{0}) / settling_;
     cost_ = known_ ? (cost_ * 3 + each) / 4 : each;

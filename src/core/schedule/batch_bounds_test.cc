@@ -17,7 +17,7 @@ struct BatchLoop {
   int calls = 0;
   int passages = 0;
 
-  /// True: it passed the gate.
+  /// Makes one call. True: it passed the gate.
   bool Make(Duration gpu, Duration apart, Call call = Call::kEndsWork) {
     now += apart;
     open += gpu;
@@ -59,7 +59,7 @@ TEST(BatchBounds, DispatchesWithoutAnEndPassNowAndThen) {
   EXPECT_TRUE(loop.Make(milliseconds(1), nanoseconds(1), Call::kDispatches));
 }
 
-/// Whatever a program does: what it holds back from the gate is bounded, and so is the number of passages.
+/// Law for any program: the work that has not passed the gate is bounded, and so is the number of passages.
 RC_GTEST_PROP(BatchBoundsLaws, WorkBetweenPassagesIsBounded, ()) {
   BatchLoop loop;
   const auto gpu = microseconds(*rc::gen::inRange<std::int64_t>(0, 50'000));

@@ -16,10 +16,11 @@ namespace {
 /// vGPUs that were active this recently are updated at every stage; others are brought up to date when they return.
 constexpr Duration kRenewedFor = milliseconds(100);
 
-/// A vGPU that wanted the device this recently still does: between two kernels it keeps what it missed.
+/// A vGPU that wanted the device this recently counts as still wanting it: between two kernels it keeps what it missed.
 constexpr Duration kWantsFor = milliseconds(10);
 
-/// The longest kernel or frame beside each vGPU, of those that used the device in the last second; of each a mean.
+/// For each vGPU, the longest kernel or frame of the other vGPUs that used the device in the last second. The length of
+/// a vGPU's kernels is their mean. Only the vGPU with the longest kernels needs the second longest.
 class LongestKernels {
  public:
   LongestKernels() = default;
@@ -94,7 +95,7 @@ class Cap final : public Policy {
   struct Account {
     TimeSlice of_cap, of_ceiling;
     Duration charged{};
-    Instant busy_until{};  // end of its own charged work, if it has the device to itself
+    Instant busy_until{};  // when its charged work would end if it had the device to itself
     Duration beyond{};     // the part of `charged` that went beyond its cap
     bool lent = false;     // it was admitted beyond its cap since its slice was used up
     Instant seen{};        // time of the last decision about it
@@ -121,10 +122,10 @@ class Cap final : public Policy {
     return left;
   }
 
-  /// What it keeps at the end of a period. Of a long kernel only the beginning is charged before its end, so charges do
-  /// not tell whether the device runs one of others: time in which the vGPU wants the device and has nothing of its own
-  /// to run counts as time behind others, up to their longest kernel. A stuck vGPU waits for its own kernel, which
-  /// takes longer than other vGPUs are held back for it, and still wants the device.
+  /// What the vGPU keeps at the end of a period. Only the beginning of a long kernel is charged before the kernel ends,
+  /// so charges do not show whether the device runs a kernel of another vGPU. Therefore time in which this vGPU wants
+  /// the device, and has no charged work of its own left to run, counts as time behind others, up to their longest
+  /// kernel. A stuck vGPU still wants the device: it waits for its own kernel, which takes longer than kStuckAfter.
   [[nodiscard]] Kept KeptOf(const VgpuView& view, const Account& account, Instant now) const {
     const bool wants = view.waiting > 0 || view.in_flight > 0;
     const Duration behind = wants ? now - std::max(last_, account.busy_until) : Duration{0};
@@ -134,7 +135,7 @@ class Cap final : public Policy {
             .competes = view.stuck || Competes(view, now, kWantsFor)};
   }
 
-  /// The vGPU has rested until the last decision, and wanted nothing: its slices until then are those of an idle vGPU.
+  /// Updates the slices of a vGPU that rested until the last decision: as it wanted nothing, it keeps nothing.
   void CatchUp(Account& account, const VgpuView& view) {
     account.of_ceiling.Left(clock_, last_, std::max(view.cap, view.ceiling), account.charged, {});
     account.of_cap.Left(clock_, last_, view.cap, account.charged - account.beyond, {});

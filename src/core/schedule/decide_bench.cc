@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost of one decision for 1 to 10,000 competing vGPUs of one device, half of them with promised frames. For `cap`,
-// which alone uses ceilings, also with each vGPU sold more than its cap. And for 5 competing vGPUs beside others that
-// rest: their number must make no difference.
+// Cost of one decision for 1 to 10,000 competing vGPUs of one device, half of them with promised frames. `cap`, the
+// only policy that uses ceilings, is also measured with each vGPU sold more than its cap. BM_DecideBesideIdle has 5
+// competing vGPUs beside resting ones, whose number must make no difference.
 #include <benchmark/benchmark.h>
 
 #include "base/prng.h"

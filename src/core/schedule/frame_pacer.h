@@ -27,7 +27,7 @@
 
 namespace weir::core {
 
-/// Mean of the last twenty (VGRIS, section 3.2).
+/// Mean of the last twenty values (VGRIS, section 3.2).
 class MeanOfLast20 {
  public:
   void Add(Duration value) {
@@ -50,7 +50,7 @@ class MeanOfLast20 {
   Duration mean_{};
 };
 
-/// Estimates from above what the next frames take: a longer one counts at once, shorter ones lower it within some
+/// Upper estimate of the time of the next frames: a longer frame raises it at once, shorter ones lower it within some
 /// hundreds of frames.
 class SlowMaximum {
  public:
@@ -74,7 +74,7 @@ class FramePacer {
     return EndAt(interval) - PredictedPresent() - std::min(overshoot_.mean(), interval / 4);
   }
   /// With a late frame start: when the program may begin its next frame; a time in the past means at once. The first
-  /// frames begin at once, until it is known what they take.
+  /// kSpansKnown frames begin at once, since their time is not known.
   [[nodiscard]] Instant StartAt(Duration interval) const {
     if (spans_ < kSpansKnown || interval <= Duration{0}) return Instant{};
     return EndAt(interval) - span_.value() - interval / kMarginPart - std::min(start_overshoot_.mean(), interval / 4);
@@ -131,7 +131,7 @@ class FramePacer {
   SlowMaximum span_;
   int spans_ = 0;  // frames in span_, counted up to kSpansKnown
   bool began_ = false;
-  bool slept_ = false;  // in this frame
+  bool slept_ = false;  // in this frame, before its present
   int hurried_ = 0;     // frames in a row without time to spare
   Duration interval_{};
   Instant beat_{};  // when the last frame should have ended

@@ -30,7 +30,7 @@ struct Loop {
     pacer.Presented(interval, called, now);
     ends.push_back(now);
   }
-  /// With a late frame start; notes when the frame began.
+  /// A frame with a late frame start. Records its time from the start to the end.
   void LateFrame(Duration work, Duration present, Duration late = {}, Duration interval = kFrameInterval) {
     const Instant start = pacer.StartAt(interval);
     if (start > now) {
@@ -44,7 +44,7 @@ struct Loop {
     pacer.Took(now - started - paced);
     inputs.push_back(now - started);
   }
-  std::vector<Duration> inputs;  // from the start to the end
+  std::vector<Duration> inputs;  // time of each LateFrame from its start to its end
   [[nodiscard]] Duration Latency(std::size_t frame) const { return ends[frame] - ends[frame - 1]; }
   [[nodiscard]] Duration Span() const { return ends.back() - ends.front(); }
 };
@@ -149,7 +149,7 @@ TEST(LateFrameStart, CompensatesForLateWakeUps) {
   EXPECT_EQ(loop.Span() / 99, kFrameInterval);
 }
 
-// A longer frame counts for some hundreds of frames, so that the next ones like it are not late.
+// A longer frame raises the estimate for some hundreds of frames, so that the next frames like it are not late.
 TEST(LateFrameStart, LeavesTimeForTheLongestOfTheLastFrames) {
   Loop loop;
   for (int i = 0; i < 1'000; ++i) loop.LateFrame(i % 50 == 0 ? milliseconds(8) : milliseconds(3), milliseconds(1));

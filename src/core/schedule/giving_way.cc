@@ -7,8 +7,8 @@
 namespace weir::core {
 namespace {
 
-/// The part of the device that is divided: on a device that is never idle frames wait for each other, and those of the
-/// heavier vGPUs would be late, too.
+/// The part of the device that is divided. On a device that is never idle frames wait for each other, so that frames of
+/// the heavier vGPUs would be late, too.
 constexpr double kDivided = 0.95;
 
 /// An overload begins above the device, and ends below this part of it: costs vary.
@@ -18,7 +18,7 @@ constexpr double kEnds = 0.97;
 constexpr double kGrowth = 1.5;
 constexpr double kGrowthLeast = 2;  // frames/s
 
-/// A vGPU that reaches this part of the rate that is left to it is not slow by itself.
+/// A vGPU that gives way and reaches this part of the rate that is left to it would draw more if it could.
 constexpr double kKeepsUp = 0.8;
 
 /// No vGPU is slowed down further than to this part of its promise, so that its program remains usable and its costs
@@ -59,7 +59,8 @@ void GivingWay::Claim(Instant now, std::span<const VgpuView> views) {
     if (interval <= Duration{0} || !view.attached || !active || view.loops_gpu <= Duration{0}) continue;
     const double promised = NeedOf(interval, view.loops_gpu, view.cap);
     if (promised <= 0) continue;  // nothing can be granted to a cap of zero, which overselling gives at times
-    // One that gives way and draws as often as it may would draw more. Otherwise its low rate would end the overload.
+    // A vGPU that gives way and draws as often as it may claims all that was promised. A claim by its present rate,
+    // which is low because it gives way, would end the overload.
     const Duration longer = parts_.Seen(view).longer;
     const bool kept_back = longer > Duration{0} && (view.rate + 1) * SecondsOf(longer) >= kKeepsUp;
     const double soon = kept_back ? promised : SecondsOf(view.loops_gpu) * (kGrowth * view.rate + kGrowthLeast);

@@ -24,7 +24,7 @@ struct Order {
   GivingWay giving_way;
   Instant now = InstantFromNs(1'000'000'000);
   explicit Order(Duration preset = {}) : giving_way(preset) {}
-  /// Rates after a second's look at these.
+  /// The rates that are left to these vGPUs, by a decision a second later.
   std::vector<double> Rates(const std::vector<VgpuView>& views) {
     giving_way.See(now += seconds(1), views);
     std::vector<double> rates;
@@ -100,7 +100,7 @@ TEST(GivingWay, AVgpuWithoutAPromiseDoesBeforeAllOthers) {
   EXPECT_EQ(Order().giving_way.any(), false);
 }
 
-// What a vGPU does not draw, whatever it was promised, is not kept from others.
+// Time for frames that a vGPU does not draw is not kept from others, even if the frames were promised.
 TEST(GivingWay, AnIdleVgpuOrOneThatDrawsLittleHoldsLittleBack) {
   Order order;
   VgpuView idle = Drawing(2, 200, 60, milliseconds(12)), slow = idle;
@@ -112,7 +112,8 @@ TEST(GivingWay, AnIdleVgpuOrOneThatDrawsLittleHoldsLittleBack) {
   EXPECT_NEAR(order.Rates({Drawing(1, 50, 60, milliseconds(10)), slow})[0], (0.95 - 0.564) / 0.010, 0.5);
 }
 
-// Its low rate must not be taken for what it wants: it would alternate between both rates.
+// The low rate of a vGPU that gives way must not count as what it wants. Otherwise it would alternate between two
+// rates.
 TEST(GivingWay, GoesOnWhileTheSlowedOneDrawsAsOftenAsItMay) {
   Order order;
   std::vector<VgpuView> views{Drawing(1, 50, 60, milliseconds(6)), Drawing(2, 200, 60, milliseconds(14))};

@@ -64,13 +64,13 @@ class Hybrid final : public Policy {
     ForAll(input, [this](const VgpuView& vgpu) { TenantOf(vgpu).used_before = vgpu.used; });
   }
 
-  /// Also the vGPUs that rest. Once a second at most.
+  /// Visits all vGPUs, resting ones included. To be called once a second at most.
   static void ForAll(const PolicyInput& input, auto&& each) {
     for (const VgpuView& vgpu : input.vgpus) each(vgpu);
     for (const VgpuView& vgpu : input.resting.views) each(vgpu);
   }
 
-  /// A program that presents nothing and requests nothing is not starved.
+  /// Whether the rate of the vGPU is judged. A program that presents nothing and requests nothing is not starved.
   static bool Counts(const VgpuView& vgpu, Instant now) {
     return vgpu.attached && (vgpu.rate > 0 || Competes(vgpu, now, kSecond));
   }
@@ -152,11 +152,11 @@ class Hybrid final : public Policy {
         std::clamp((share > 0 ? share : fair) * kWeightMax, 1.0, static_cast<double>(kWeightMax)));
   }
 
-  /// What the shares of the resting vGPUs add up to, kept while neither these vGPUs nor the shares change.
+  /// Sums over the resting vGPUs, cached while neither the set of these vGPUs nor the shares change.
   struct Resting {
-    std::uint64_t changes = 0;
-    double shares = 0, with_share = 0;
-    double fair = -1;  // for which `weights` is
+    std::uint64_t changes = 0;          // RestingVgpus::changes at that time
+    double shares = 0, with_share = 0;  // sum of the known shares, and their number
+    double fair = -1;                   // the average share with which `weights` was computed; -1: not computed
     std::uint64_t weights = 0;
   };
   void SumResting(const RestingVgpus& resting) {

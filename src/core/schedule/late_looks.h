@@ -12,9 +12,10 @@ namespace weir::core {
 
 class LateLooks {
  public:
-  /// A longer delay is an interruption, such as a stopped daemon, and is no reason to expect another one.
+  /// Upper bound of a recorded delay. A longer one is an interruption, such as a stopped daemon, and is clamped: it is
+  /// no reason to expect another one.
   static constexpr Duration kMost = milliseconds(20);
-  /// A delay counts for half after this.
+  /// A recorded delay decays by half in this time.
   static constexpr Duration kHalfLife = seconds(1);
 
   /// A decision is made at `now`.

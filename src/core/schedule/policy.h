@@ -23,17 +23,17 @@ struct VgpuView {
   std::uint32_t weight = 1;     // 1 … kWeightMax
   Share cap = Share::Whole();   // upper limit of GPU time
   Duration used{};              // GPU time charged so far: settled, plus reserved for what is in flight
-  Duration reported{};          // as the programs report it, before the driver's account corrects it
+  Duration reported{};          // GPU time as the programs report it, before the driver's account corrects it
   std::uint32_t waiting = 0;    // threads waiting at the gate
   std::uint32_t in_flight = 0;  // threads between the gate and the end of their present
-  bool stuck = false;           // no work began or ended for long although threads may be present; both counts are 0
-  Instant last_active{};        // when one of the two counts was last above zero
+  bool stuck = false;           // no work has begun or ended for long; `waiting` and `in_flight` are then given as 0
+  Instant last_active{};        // when `waiting` or `in_flight` was last above zero
   Duration frame_gpu{};         // mean GPU time of its recent frames
   Duration recent_gpu{};     // the lower GPU time of its last two frames: follows a change at once, ignores one outlier
   Duration frame_think{};    // mean time that its program takes between two presents, without waits
-  Duration least_think{};    // the least frame_think of the last seconds: without disturbance by others
+  Duration least_think{};    // the least frame_think of the last seconds: what remains when no other vGPU disturbs it
   bool blocks = false;       // its presents wait for something else than the device, such as a vertical blank
-  Duration loops_gpu{};      // GPU time of one frame of each of its loops, summed; zero: not known yet
+  Duration loops_gpu{};      // sum of the GPU times of one frame of each of its loops; zero: not known yet
   Duration promised{};       // promised interval between its frames; zero: no promise
   double rate = 0;           // frames/s of its fastest loop (window, queue) in the last second
   bool attached = false;     // it has at least one process
@@ -43,7 +43,7 @@ struct VgpuView {
   std::uint64_t broken_frames = 0;  // of these: late because they waited for others
   // For a device with overselling
   Share ceiling{};              // limit up to which its cap may grow; if not above the cap, it borrows no GPU time
-  bool share_promised = false;  // its promise is its cap rather than a rate
+  bool share_promised = false;  // it was promised its cap, not a rate
 };
 
 enum class Admission : std::uint8_t {
@@ -66,16 +66,18 @@ struct Verdict {
   FrameSync sync = FrameSync::kAuto;
   FrameStart start = FrameStart::kEarly;
   bool held = false;  // held by its cap; set by policies that enforce caps
-  // It has work in flight, and its program does not return at once: the end of that work frees the device for others,
-  // so its agents should tell of it rather than let the next decision find it.
+  // The vGPU has work in flight, and its program will not submit again at once. The end of that work frees the device
+  // for other vGPUs. Its agents should therefore ring the doorbell at that end: the next decision would notice it
+  // later.
   bool frees_device = false;
 };
 
-/// The vGPUs of the device that rest: they have no process, or have been idle for longer than any policy remembers, and
-/// none of them is held. A decision says nothing about them: each keeps the allowance of its last decision, and is
-/// active again before a decision once it wants something or anything about it has changed.
+/// The vGPUs of the device that rest: they have no process, or have been idle for longer than the policy remembers, and
+/// none of them is held by its cap. A decision has no verdict about them: each keeps the allowance of its last verdict.
+/// A resting vGPU becomes active before the next decision once it wants the device, is charged, or its settings or
+/// processes change.
 struct RestingVgpus {
-  std::span<const VgpuView> views;  // in any order. Reading them costs what all vGPUs cost: not at each decision
+  std::span<const VgpuView> views;  // in any order; to be read seldom, since a walk costs time for each resting vGPU
   std::uint64_t weights = 0;        // sum of their weights
   std::uint64_t cap_weights = 0;    // sum of their CapWeight
   std::uint64_t changes = 0;        // how often the set has changed
@@ -89,13 +91,14 @@ struct PolicyInput {
   RestingVgpus resting{};
 };
 
-/// The least time between two decisions: what rings the doorbell all the time can't make the daemon decide more often.
+/// The least time between two decisions. It bounds the work of the daemon when a tenant rings the doorbell all the
+/// time.
 inline constexpr Duration kLookSpacing = microseconds(200);
 
 /// `Instant::max()`: no further decision is needed until an event at a gate.
 inline constexpr Instant kNever = Instant::max();
 
-/// Most policies forget what a vGPU did earlier.
+/// How long most policies remember what an idle vGPU did (Policy::remembers).
 inline constexpr Duration kRemembered = seconds(1);
 
 class Policy {
@@ -104,7 +107,7 @@ class Policy {
   /// Writes one verdict for each active vGPU (`verdicts` has the length and order of `vgpus`) and returns the time of
   /// the next decision. Total: any input gives a safe answer. Does not allocate once every slot has been seen.
   virtual Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) = 0;
-  /// A vGPU that has been idle for longer makes no difference to the verdicts about others.
+  /// A vGPU that has been idle for longer than this makes no difference to the verdicts about others.
   [[nodiscard]] virtual Duration remembers() const { return kRemembered; }
   /// Whether the policy enforces caps itself. Otherwise the engine enforces them.
   [[nodiscard]] virtual bool keeps_caps() const { return false; }
@@ -112,7 +115,7 @@ class Policy {
   [[nodiscard]] virtual bool caps_rates() const { return false; }
 };
 
-/// The weight that a cap stands for, where a policy shares out time by caps.
+/// The weight of a vGPU under a policy that divides time by caps.
 constexpr std::uint32_t CapWeight(const VgpuView& vgpu) {
   return std::max<std::uint32_t>(vgpu.cap.ppm / (Share::kWholePpm / kWeightMax), 1);
 }

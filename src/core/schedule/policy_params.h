@@ -40,18 +40,20 @@ using PolicyParams = std::map<std::string, double, std::less<>>;
 
 /// A parameter as its policy declares it.
 struct ParamInfo {
-  std::string_view name;  // of a duration it ends in _ms or _s, its unit
+  std::string_view name;  // the name of a duration ends in its unit, _ms or _s
   std::string_view unit;  // in words
   double min = 0, max = 0;
   std::string_view summary;
   std::span<const std::string_view> choices{};
 };
 
+/// Nanoseconds of the unit in which the name of a duration ends.
 constexpr double ParamUnitNs(std::string_view name) {
   const bool ms = name.size() > 3 && name.substr(name.size() - 3) == "_ms";
   return ms ? 1e6 : 1e9;
 }
 
+/// The number by which users give `value`.
 template <typename Value>
 constexpr double ParamNumber([[maybe_unused]] std::string_view name, Value value) {
   if constexpr (std::is_same_v<Value, Duration>)
@@ -60,6 +62,7 @@ constexpr double ParamNumber([[maybe_unused]] std::string_view name, Value value
     return static_cast<double>(value);
 }
 
+/// The typed value of a number that users gave.
 template <typename Value>
 Value ParamValue([[maybe_unused]] std::string_view name, double number) {
   if constexpr (std::is_same_v<Value, Duration>)
@@ -70,6 +73,7 @@ Value ParamValue([[maybe_unused]] std::string_view name, double number) {
     return static_cast<Value>(number);
 }
 
+/// The table of the parameters for help and checks, as Fields() lists them.
 template <typename Params>
 constexpr auto MakeParamTable() {
   constexpr std::size_t kCount = [] {
@@ -88,7 +92,7 @@ constexpr auto MakeParamTable() {
 template <typename Params>
 inline constexpr auto kParamTable = MakeParamTable<Params>();
 
-/// The typed values; the default for a parameter that is not given.
+/// The typed values. A parameter that is not given has its default.
 template <typename Params>
 Params ParamsFrom(const PolicyParams& checked) {
   Params params;

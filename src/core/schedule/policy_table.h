@@ -21,6 +21,7 @@ struct RateKeeping {
   std::string_view off_at_zero{};  // parameter that is 0 where the policy ignores rates; empty: it always keeps them
 };
 
+/// One policy. `make` expects parameters that CheckParams has completed.
 struct PolicyEntry {
   std::string_view name;
   std::string_view summary;
@@ -48,6 +49,7 @@ bool KeepsRates(const PolicyEntry& entry, const PolicyParams& params);
 /// The names of the policies that keep promised rates, in the table's order: the first is the simplest choice.
 std::vector<std::string_view> PoliciesThatKeepRates();
 
+/// Finds the policy, checks the parameters and makes the object. Fails as FindPolicy and CheckParams do.
 Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, const PolicyParams& given);
 
 }  // namespace weir::core

@@ -66,8 +66,8 @@ class PresentWatch {
 
   MeanOfLast20 gpu_;
   bool finishing_ = false;
-  int in_a_row_ = 0;  // frames that speak for the other way
-  int finished_ = 0;  // frames since the last turn
+  int in_a_row_ = 0;  // consecutive frames that speak for the other mode
+  int finished_ = 0;  // frames that were finished first, since that mode began
   int pause_ = 0;     // frames until another try
   int next_pause_ = kFirstPause;
 };

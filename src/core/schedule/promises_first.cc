@@ -8,25 +8,25 @@
 namespace weir::core {
 namespace {
 
-/// Bounds of frame credit, in frames or kernels: the most that is made up for, and the most that counts as served ahead
+/// Bounds of frame credit, in frames or kernels: the most that a vGPU is owed, and the most that counts as served ahead
 /// of time. They are small, so that a program that pauses, or draws more than promised, is soon judged by its present
 /// behaviour.
 constexpr double kOwedMost = 2;
 constexpr double kHadAheadMost = 1;
 
-/// Oversell promises a vGPU its ceiling within this time of needing it.
+/// A vGPU that has waited for this long is starved. Oversell promises a vGPU its ceiling within the same time.
 constexpr Duration kKeptOutMost = milliseconds(200);
 
-/// After the device has been idle for this long, frames and kernels of any length are lent to.
+/// After the device has been idle for this long, a frame or kernel of any length is admitted.
 constexpr Duration kIdleMost = milliseconds(4);
 
-/// A longer kernel goes out of turn only when the device has been idle for that long.
+/// A longer kernel is admitted before its turn only when the device has been idle for kIdleMost.
 constexpr Duration kShortMost = milliseconds(100);
 
-/// Admits one frame.
+/// Allowance that admits one frame.
 constexpr Duration kOne{1};
 
-/// Cost of a frame now. The mean follows a scene that has just become heavier too slowly.
+/// Cost of a frame now. The mean alone follows a scene that has just become heavier too slowly.
 Duration CostOf(const VgpuView& view) { return std::max(view.frame_gpu, view.recent_gpu); }
 
 /// Interval between promised frames, or between the kernels of a promised share. Zero: no promise.
@@ -47,7 +47,7 @@ bool PromisesFirst::Account(Instant now, std::span<const VgpuView> views) {
     bool fresh = false;
     FrameCredit& credit = credits_.At(view, fresh);
     const Duration charged = fresh ? Duration{0} : view.used - credit.charged;
-    // A vGPU that rested until the last decision has not waited, and was owed frames all the time.
+    // A vGPU that rested until the last decision has not waited, but its credit grew all the time.
     const bool rested = !fresh && credit.seen != before;
     const Duration unseen = rested ? std::max(now - credit.seen, Duration{0}) : passed;
     if (rested) credit.let_in = before;
@@ -77,14 +77,14 @@ bool PromisesFirst::IsLent(const VgpuView& view, const TimeLeft& left) const {
   return CostOf(view) <= lend_ || (lend_ > Duration{0} && last_ - busy_until_ >= kIdleMost);
 }
 
-/// False for a vGPU that has no time left or has stopped drawing.
+/// Whether the vGPU has frame credit that it can use: not if it has no time left or has stopped drawing.
 bool PromisesFirst::IsOwed(const VgpuView& view, bool lent) const {
   const Duration interval = IntervalOf(view);
   return interval > Duration{0} && (!view.held || lent) && Competes(view, last_, 2 * interval) &&
          credits_.Seen(view).owed > 0;
 }
 
-/// Time until which its next frame or kernel must begin to end when it is due.
+/// Time from now until its next frame or kernel must begin, so that it ends when it is due.
 Duration PromisesFirst::StartBy(const VgpuView& view) const {
   return FromSeconds((1 - credits_.Seen(view).owed) * SecondsOf(IntervalOf(view))) - CostOf(view);
 }
@@ -94,13 +94,13 @@ Duration PromisesFirst::StarvedFor(const VgpuView& view) const {
   return waited >= kKeptOutMost ? waited : Duration{0};
 }
 
-/// Whether the vGPU may go before others that the policy's order prefers, so that the device has something to do.
+/// Whether the vGPU may go before others that the order of the policy prefers, so that the device has work.
 bool PromisesFirst::MayFill(const VgpuView& view) const {
   return CostOf(view) <= kShortMost || last_ - busy_until_ >= kIdleMost;
 }
 
-/// Waiting vGPUs in order, followed by those that do not wait. Returns whether a vGPU is owed a frame or draws one
-/// (`drawn`). If none is, nobody is starved: the policy's own order holds.
+/// Fills `queue_` with the waiting vGPUs in order, followed by those that do not wait. Returns whether a vGPU is owed a
+/// frame or draws one (`drawn`). If none is, the order of the policy holds, and no vGPU counts as starved.
 bool PromisesFirst::Queue(std::span<const VgpuView> views, std::span<const TimeLeft> left,
                           std::span<const Verdict> verdicts, bool drawn) {
   bool any = drawn;

@@ -10,18 +10,19 @@
 //                      (least laxity first), unless a frame with credit is being drawn; then the other vGPUs with
 //                      credit and those without, in the order of their allowances, while the device has less than
 //                      `ahead` to do
-//   starvation         a vGPU with time left that has waited for two stages of 100 ms goes before all of these: where
-//                      more is promised than the device has, frame credit never ends
+//   starvation         a vGPU with time left that has waited for two stages of 100 ms goes before all others: where
+//                      more is promised than the device has, some vGPU always has frame credit
 //   giving way         a vGPU that gives way to heavier ones is not admitted before its frames are due, while others
 //                      have credit
 //   no frame credit    the policy's order holds, and vGPUs with time left are admitted frame by frame while the device
 //                      has less than `ahead` to do: a vGPU that is behind can't keep the device full with small frames.
 //                      A kernel of more than 100 ms waits for its turn, or until the device was idle for a while: it
-//                      costs the vGPU that is behind much more than the gaps between its frames. Nobody is starved
-//   lending            where caps move, a vGPU that has used up its cap goes on up to its ceiling, after the vGPUs with
-//                      as much credit and time left, by one frame or kernel of at most `lend` at a time, while the
-//                      device has less than `ahead` to do. A longer one is admitted after the device was idle for a
-//                      while
+//                      costs the vGPU that is behind much more than the gaps between its frames. No vGPU counts as
+//                      starved
+//   lending            where caps move, a vGPU that has used up its cap goes on up to its ceiling, by one frame or
+//                      kernel of at most `lend` at a time, while the device has less than `ahead` to do. It comes after
+//                      the vGPUs that have time left and as much credit. A longer frame or kernel is admitted after the
+//                      device was idle for a while
 #pragma once
 
 #include <span>
@@ -53,10 +54,10 @@ class PromisesFirst {
   struct FrameCredit {
     Duration charged{};
     double owed = 0;     // frames or kernels of credit; negative: it was served ahead of time
-    bool draws = false;  // it draws a frame that used credit
-    Instant let_in{};    // start of its wait with time left
+    bool draws = false;  // a frame that used credit is in flight
+    Instant let_in{};    // when its present wait with time left began
     Instant seen{};      // time of the last decision about it
-    bool open = true;    // not held at the last decision: charges since then may be on the device
+    bool open = true;    // it could begin work since the last decision, so charges since then may be on the device
   };
   struct Place {
     std::size_t index = 0;
@@ -68,6 +69,7 @@ class PromisesFirst {
     double lead = 0;         // position in the policy's own order
   };
 
+  /// Updates frame credits and the work on the device by what was charged since the last decision.
   bool Account(Instant now, std::span<const VgpuView> views);
   bool Queue(std::span<const VgpuView> views, std::span<const TimeLeft> left, std::span<const Verdict> verdicts,
              bool drawn);
@@ -79,8 +81,8 @@ class PromisesFirst {
 
   const Duration ahead_, lend_;
   Instant last_{};
-  Instant busy_until_{};
-  Duration on_device_{};
+  Instant busy_until_{};  // when the work that was charged is expected to end
+  Duration on_device_{};  // charged work that has not ended, by the time that has passed
   SlotStates<FrameCredit> credits_;
   std::vector<Place> queue_;
 };

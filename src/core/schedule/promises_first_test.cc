@@ -127,7 +127,7 @@ TEST(PromisesFirst, AVgpuBehindWithSmallFramesDoesNotIdleTheDevice) {
   EXPECT_LE(by_caps.verdicts[1].allowance, Duration{0});
 }
 
-// A vGPU with kernels of 2 ms is behind one with kernels of a second, whose slice has time left again.
+// A vGPU with kernels of 2 ms is behind a vGPU with kernels of a second. The slice of the latter has time left again.
 TEST(PromisesFirst, ALongKernelWaitsForItsTurnBesideSmallOnes) {
   CapBench b;
   b.views = {{.id = VgpuId{1}, .slot = 0, .frame_gpu = milliseconds(2)},
@@ -156,8 +156,8 @@ TEST(PromisesFirst, ALongKernelWaitsForItsTurnBesideSmallOnes) {
   EXPECT_GT(b.verdicts[1].allowance, Duration{0}) << "the device has been idle";
 }
 
-// A vGPU that rests is in no decision. When it returns it is owed the frames of the time since then, as if it had been
-// there.
+// Decisions do not include a vGPU that rests. When it returns, it has the frame credit of that time, as if it had been
+// active.
 TEST(PromisesFirst, AVgpuThatRestedIsOwedTheFramesOfThatTime) {
   for (const bool rests : {false, true}) {
     CapBench b = OwedBesideKernels();

@@ -7,18 +7,19 @@
 namespace weir::core {
 namespace {
 
-/// Virtual time of a vGPU: GPU nanoseconds it was charged, divided by its weight. Equal virtual times are equal
-/// service.
+/// What a vGPU was served. `v` is its virtual time: the GPU nanoseconds that it was charged, divided by its weight. Two
+/// vGPUs with equal virtual times have had their shares.
 struct Service {
   double v = 0;
   Duration used{}, reported{};
   bool member = false;
 };
 
-/// The largest step seen decays by half in about this time.
+/// `largest_step_ns_` decays by half in about this time.
 constexpr Duration kStepHalfLife = seconds(1);
 
-/// Ticks continue for this long after the last activity, so that a program of 10 frames/s need not ring for each frame.
+/// Ticks continue for this long after the last activity, so that a program of 10 frames/s need not ring the doorbell
+/// for each frame.
 constexpr Duration kAwake = milliseconds(100);
 
 /// A vGPU that has been the only member is polled less often, and may use more until the next tick.
@@ -68,7 +69,7 @@ class ProportionalShare final : public Policy {
 
   struct Front {
     bool competing = false;
-    bool awake = false;  // something competed a moment ago: the next frame is expected soon
+    bool awake = false;  // a vGPU competed within kAwake: the next frame is expected soon
     double limit = 0;    // nothing may start beyond this virtual time
     double least = 0;    // virtual time offered to every vGPU while none competes
   };
@@ -86,20 +87,24 @@ class ProportionalShare final : public Policy {
       const Duration reported = fresh ? Duration{0} : vgpu.reported - service.reported;
       service.used = vgpu.used;
       service.reported = vgpu.reported;
-      if (used == Duration{0}) continue;  // most of them; or a policy that uses this one does not charge it, see cap.cc
+      if (used == Duration{0}) continue;  // idle, or its borrowed time is not charged here (cap.cc, LeftOf)
       service.v += static_cast<double>(used.count()) / vgpu.weight;
       const double in_flight = vgpu.in_flight > 1 ? vgpu.in_flight * static_cast<double>(vgpu.frame_gpu.count()) : 0;
       largest_step_ns_ = std::max({largest_step_ns_, static_cast<double>(std::max(used, reported).count()), in_flight});
     }
   }
 
-  /// The centre is the weighted mean virtual time of the members, which are the vGPUs active within `member`. A new
-  /// member starts at the centre, without credit for the time before. A lagging member keeps its claim up to `lag` of
-  /// device time, plus two of the largest recent steps, so that another vGPU's long frame never costs a member its
-  /// claim. A member that competes without a pause keeps all of it: it lags only because frames can't be preempted, and
-  /// the others wait until it has caught up, which takes longer than a step is remembered. The claim also holds against
-  /// the member that is farthest ahead. Otherwise a heavy member that lags would be nearly the centre itself, and a
-  /// light one that used the heavy member's idle time would wait until all of it was made up for.
+  /// Moves the centre, which is the weighted mean virtual time of the members. Members are the vGPUs that were active
+  /// within `member`. A new member starts at the centre, without credit for the time before.
+  ///
+  /// A member that lags keeps a claim to catch up. The claim is at most `lag` of device time and two of the largest
+  /// recent steps: with the steps, a long frame of another vGPU never costs a member its claim. A member that competes
+  /// without a pause keeps its whole claim. It lags only because frames can't be preempted, and the others wait until
+  /// it has caught up, which takes longer than a step is remembered.
+  ///
+  /// The claim is also limited in relation to the member that is farthest ahead. The centre of a heavy member that lags
+  /// and a light one is nearly the heavy one's virtual time. Without that limit, a light member that used the idle time
+  /// of the heavy one would wait until all of that time was made up for.
   void Recentre(const PolicyInput& input) {
     double weights = 0;
     double ahead = std::numeric_limits<double>::lowest();
@@ -178,9 +183,10 @@ class ProportionalShare final : public Policy {
   Instant last_{};
   double center_ = 0;
   double member_weights_ = 0;
-  // How long a vGPU may have to wait for frames of another one that passed before its own: the largest recent charge,
-  // report, or work in flight of one vGPU. The report of a frame covers the time that it was on the device, other
-  // clients' turns included. Of a long kernel only the beginning is reserved.
+  // How long a vGPU may have to wait for work of another vGPU that passed the gate before it: the largest recent
+  // charge, report, or work in flight of one vGPU. Reports count, since the report of a frame includes the turns of
+  // other clients while the frame was on the device. Work in flight counts, since only the beginning of a long kernel
+  // is reserved.
   double largest_step_ns_ = 0;
   SlotStates<Service> services_;
 };

@@ -36,8 +36,9 @@ struct ProportionalShareParams {
   }
 };
 
-/// While a vGPU waits that its cap doesn't hold back, the device has no work for this long at most: until the end of a
-/// frame is noticed, for the program's next frame, and until the next decision.
+/// Upper bound of the time for which the device has no work while a vGPU waits that its cap does not hold back: a tick
+/// until the end of a frame is noticed, `grace` for the next frame of the vGPU that is expected, and a tick and
+/// kLookSpacing until the next decision.
 constexpr Duration ReactionTime(const ProportionalShareParams& params) {
   return params.tick + params.grace + params.tick + kLookSpacing;
 }

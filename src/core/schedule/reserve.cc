@@ -6,7 +6,8 @@
 namespace weir::core {
 namespace {
 
-// A vGPU that was active this recently is replenished in every period; an idle one is brought up to date on its return.
+// Decisions continue in every period for this long after the last activity. The budget of an idle vGPU is updated when
+// it returns.
 constexpr Duration kGrace = milliseconds(100);
 
 /// Budget e_i of vGPU i: replenished every period t, overdrawn by at most one frame.

@@ -20,17 +20,18 @@ constexpr Duration kAloneTick = milliseconds(5);
 /// The turn is passed on during the last frame of a vGPU whose frames are no longer than this.
 constexpr Duration kPassedDuring = milliseconds(100);
 
-/// What a vGPU may still use of its turns; negative: it overran a turn, and pays with the next one.
+/// What a vGPU may still use of its turns. Negative: it overran a turn, and pays with its next turns.
 struct Credit {
   Duration left{};
   Duration used{};
 };
 
-/// The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't be preempted, so a
-/// turn ends at the end of a frame, or during the last frame when a vGPU waits that owes less than a turn. Unused
-/// credit is lost and debt is kept: with frames of any length all vGPUs get the same GPU time (deficit round robin). A
-/// vGPU between two frames takes part in the rounds, and nobody in greater debt has the turn meanwhile: rounds in which
-/// nobody else runs would pay a debt in no time.
+/// Deficit round robin. The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't
+/// be preempted, so a turn ends at the end of a frame, or during the last frame when a vGPU waits that owes less than a
+/// turn. Unused credit is lost and debt is kept: with frames of any length all vGPUs get the same GPU time.
+///
+/// A vGPU between two frames takes part in the rounds, and no vGPU in greater debt has the turn meanwhile. Otherwise a
+/// vGPU in debt could pay at once, with rounds in which no other vGPU runs.
 class RoundRobin final : public Policy {
  public:
   explicit RoundRobin(const RoundRobinParams& params)
@@ -78,13 +79,13 @@ class RoundRobin final : public Policy {
     return vgpu.attached && (vgpu.in_flight > 0 || (vgpu.waiting > 0 && !vgpu.held));
   }
 
-  /// Its next frame does not arrive before the next tick, so that a look at the end of its work only passes the turn on
-  /// sooner.
+  /// Whether the next frame of the vGPU arrives after the next tick. A decision at the end of its work then only passes
+  /// the turn on sooner.
   [[nodiscard]] bool GoesAway(const VgpuView& vgpu) const {
     return vgpu.in_flight > 0 && (vgpu.blocks || vgpu.least_think >= tick_);
   }
 
-  /// It is between two frames, and could use its part of the device.
+  /// Whether the vGPU is between two frames, and could use its part of the device.
   [[nodiscard]] bool Expected(const VgpuView& vgpu, const PolicyInput& input) const {
     return vgpu.attached && !vgpu.held && !Wants(vgpu) && anticipation_.Expects(vgpu, input, part_);
   }
@@ -116,8 +117,9 @@ class RoundRobin final : public Policy {
     return PassTurn(input, *next, rounds);
   }
 
-  /// Whether the turn may be passed on during its last frame, which can't be preempted: the next vGPU's frame begins
-  /// without a gap. Behind a long kernel it would only lose its place at the gate, and look stuck.
+  /// Whether the turn may be passed on during the last frame of the vGPU, which can't be preempted. The frame of the
+  /// next vGPU then begins without a gap. A frame that is admitted behind a long kernel gains nothing: its vGPU no
+  /// longer waits at the gate, and seems to be stuck.
   [[nodiscard]] bool EndsSoon(const VgpuView& vgpu) const { return !as_gvirt_ && vgpu.frame_gpu <= kPassedDuring; }
 
   /// The next in the ring that waits and may run in this round.
@@ -135,8 +137,8 @@ class RoundRobin final : public Policy {
     return std::ranges::any_of(input.vgpus, [this](const VgpuView& v) { return Wants(v) && RoundsFor(v) == 1; });
   }
 
-  /// The vGPU that has credit after the fewest rounds. One that is expected has the turn before those that need more
-  /// rounds than it. Null: no vGPU wants the turn.
+  /// The vGPU that has credit after the fewest rounds. A vGPU that is expected has the turn before those that need more
+  /// rounds. Null: no vGPU wants the turn.
   const VgpuView* Next(const PolicyInput& input) {
     const VgpuView* next = nullptr;
     bool any_wants = false;
@@ -192,9 +194,9 @@ class RoundRobin final : public Policy {
 
   const Duration quantum_;
   const Duration tick_;
-  const bool as_gvirt_;  // one vGPU at a time, nobody is waited for
+  const bool as_gvirt_;  // one vGPU at a time; no vGPU is waited for
   const Anticipation anticipation_;
-  double part_ = 1;  // of the device, of each vGPU that was active lately
+  double part_ = 1;  // equal part of the device for each vGPU that competed within kAloneFor
   VgpuId holder_;
   std::uint32_t slot_ = 0;
   bool alone_ = false;  // no other vGPU wants the turn

@@ -147,7 +147,7 @@ TEST(RoundRobin, TheEndOfWorkFreesTheDeviceWhereTheProgramDoesNotReturnBeforeThe
   EXPECT_TRUE(b.verdicts[0].frees_device);
 }
 
-/// One that launches long kernels without a pause, and one that launches short ones and thinks in between.
+/// One vGPU launches long kernels without a pause, the other one short kernels with pauses.
 TEST(RoundRobin, ADebtIsNotPaidWhileTheOtherIsBetweenTwoFrames) {
   TurnBench b({milliseconds(2), milliseconds(500)});
   b.views[0].frame_gpu = milliseconds(2);

@@ -10,11 +10,11 @@ namespace weir::core {
 
 class ThinkTime {
  public:
-  /// A longer one is a stall (loading, a dialogue), and counts as this.
+  /// Upper bound of a recorded time. A longer one is a stall (loading, a dialogue) and is clamped.
   static constexpr Duration kMost = milliseconds(100);
   /// Frames that the mean covers.
   static constexpr int kFrames = 8;
-  /// The least mean is that of the last one to two such spans.
+  /// least() covers the last one to two spans of this length.
   static constexpr Duration kSpan = seconds(5);
 
   void Add(Instant now, Duration think) {
@@ -31,14 +31,14 @@ class ThinkTime {
     current_ = std::min(current_, mean_);
   }
   [[nodiscard]] Duration mean() const { return mean_; }
-  /// On a device made of CPUs other vGPUs slow down a program's own work, too, so the mean says little about what the
-  /// program could do. Its least value of the last seconds does.
+  /// The least mean of the last seconds: what the program could do undisturbed. On the embedded device other vGPUs slow
+  /// down the work of a program on the CPUs, too, so the present mean may be too long.
   [[nodiscard]] Duration least() const { return std::min(earlier_, current_); }
 
  private:
   int frames_ = 0;
   Duration mean_{};
-  Duration earlier_{}, current_{};  // the least mean of the span before, and of this one
+  Duration earlier_{}, current_{};  // the least mean of the previous span and of the present one
   Instant span_began_{};
 };
 

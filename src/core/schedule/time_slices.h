@@ -3,10 +3,11 @@
 // cap; the rest of a stage is added to the next one, and the rest of a period is lost.
 //
 //   stage 0:  slice = min(slice, kept) + stage·cap   ours: debt is carried over, or a 500 ms kernel at 10 % would get
-//                                                    50 %. `kept`: zero, or, for a vGPU that wants the device at that
-//                                                    moment, the time of one kernel, and what it has missed: its cap's
-//                                                    part of the time that it waited behind kernels of others, as far
-//                                                    as it has not used it since
+//                                                    50 %. `kept` is zero for a vGPU that does not want the device at
+//                                                    that moment. Otherwise it is the greater of the time of one
+//                                                    kernel, and of what the vGPU has missed and not used since. It
+//                                                    has missed its cap's part of the time that it waited behind
+//                                                    kernels of others
 //             slice = stage·cap                      the paper's, line 6
 //   others:   slice = slice + stage·cap              line 8
 #pragma once
@@ -26,15 +27,15 @@ struct SliceClock {
   [[nodiscard]] Instant BeginOf(std::int64_t index) const { return InstantFromNs(index * stage.count()); }
 };
 
-/// Longer kernels count as this long. It bounds what a vGPU may use at once after it has waited behind one.
+/// Longer kernels count as this long. This bounds what a vGPU may use at once after it has waited behind a kernel.
 inline constexpr Duration kKernelMost = seconds(10);
 
 /// What a vGPU may carry over the end of a period.
 struct Kept {
   Duration kernel{};             // one of its kernels: it is charged when it ends, and its slice fills until then
   Duration waited_behind{};      // time since the last call that it waited behind kernels of others
-  Duration longest_of_others{};  // of these kernels
-  bool competes = false;         // it has not stopped using the device since then; otherwise what it missed is lost
+  Duration longest_of_others{};  // the longest of these kernels
+  bool competes = false;         // it still uses the device; once it stops, what it missed is lost
 };
 
 class TimeSlice {
@@ -52,7 +53,7 @@ class TimeSlice {
       missed_ = kept.competes ? std::min(missed_, cap.Of(std::min(kept.longest_of_others, kKernelMost))) : Duration{0};
       const Duration while_it_runs = std::max(each * clock.stages, cap.Of(std::min(kept.kernel, kKernelMost)));
       Pass(clock, stage_, stage, each, std::max(std::min(kept.kernel, while_it_runs), missed_));
-      missed_ = std::clamp(left_, Duration{0}, missed_);  // used since; or in debt: it would have waited anyhow
+      missed_ = std::clamp(left_, Duration{0}, missed_);  // without what was used; nothing if it is in debt
     }
     stage_ = stage;
     used_ = used;
@@ -60,7 +61,8 @@ class TimeSlice {
   }
 
  private:
-  /// Adds all stages that have begun since `from`. Whole periods that only reduce debt are added in one step.
+  /// Adds the stages after `from` up to `to`. Stages before the last two periods can only reduce debt, and are added in
+  /// one step: time that was left then is lost by now, except for what is `kept`.
   void Pass(const SliceClock& clock, std::int64_t from, std::int64_t to, Duration each, Duration kept) {
     const std::int64_t looked_at = 2 * clock.stages;
     if (to - from > looked_at) {
@@ -77,10 +79,10 @@ class TimeSlice {
     }
   }
 
-  std::int64_t stage_ = -1;
+  std::int64_t stage_ = -1;  // of the last call; -1: there was none
   Duration left_{};
-  Duration missed_{};
-  Duration used_{};
+  Duration missed_{};  // the part of `left_` that it missed behind kernels of others
+  Duration used_{};    // total charge at the last call
 };
 
 }  // namespace weir::core

@@ -54,8 +54,7 @@ void FrameStats::Count(std::uint64_t key, std::int64_t index, std::uint32_t coun
   }
   if (place->last < 0 || place->key != key) *place = Loop{.key = key, .last = index - kBuckets};
   if (index < place->last - kBuckets)
-    return;  // records of one loop come in order; a tenant's false record affects
-             // only its own figures
+    return;  // out of order, so a false record of the tenant; it affects only the tenant's own figures
   for (std::int64_t i = std::max(place->last + 1, index - kBuckets + 1); i <= index; ++i)
     place->sum -= std::exchange(place->frames[static_cast<std::size_t>(i % kBuckets)], 0);
   place->last = std::max(place->last, index);

@@ -30,21 +30,21 @@ struct FrameDone {
   std::uint32_t count = 1;       // tasks that ended with it; rates count these. 0: a part of a task, never late
   bool present_follows = false;  // `end` is the end of its work; its present waits for something else than the device
   [[nodiscard]] Duration Latency() const { return end - begin; }
-  /// The part of the latency that the frame itself explains: the program's own time, and of the time that it spent
-  /// submitted as much as its work takes on the device. A meter may know its GPU time some frames later.
+  /// The part of the latency that the frame needs by itself: the time of the program, and the GPU time of the work. The
+  /// latter is limited to the time after the submission, since a meter may report the GPU time of an earlier frame.
   [[nodiscard]] Duration Own() const {
     return Think() + std::clamp(gpu, Duration{0}, std::max(Latency() - Think() - Held(), Duration{0}));
   }
-  /// The program's own time before it asks.
+  /// Time that the program itself takes before it calls present.
   [[nodiscard]] Duration Think() const { return present - begin - start_delay; }
-  /// At the gate, or to keep a pace: before the frame or before its present.
+  /// Time at the gate, and delays that keep the pace: before the frame and before its present.
   [[nodiscard]] Duration Held() const { return start_delay + wait + pace; }
-  /// The rest: behind other work in the driver's queue, or in a present that waits for something.
+  /// The rest of the latency: behind other work in the driver's queue, or in a present that waits for something.
   [[nodiscard]] Duration Queued() const { return std::max(Latency() - Own() - Held(), Duration{0}); }
 };
 
-/// The promise that a frame is measured against: `latency`, or else an interval of `fps` for each completed task plus 1
-/// ms. Zero: no promise.
+/// The promise that a frame is compared with: `latency`, or else the interval of `fps` for each completed task and a
+/// tolerance of 1 ms. Zero: no promise.
 struct FramePromise {
   double fps = 0;  // or tasks/s
   Duration latency{};
@@ -53,10 +53,10 @@ struct FramePromise {
     if (latency > Duration{0}) return latency;
     return fps > 0 ? FromSeconds(count / fps) + milliseconds(1) : Duration{0};
   }
-  /// Whether a frame breaks the promise: it is late, and it would have been in time without its waits for others, or
-  /// these waits alone were longer than promised for the whole frame. `others`: upper bound of a wait in the driver,
-  /// the GPU time that others used meanwhile. A program that draws less often than promised by itself breaks no
-  /// promise.
+  /// Whether a frame breaks the promise. It does if it is late, and either would have been in time without its waits
+  /// for others, or these waits alone are longer than what is promised for the whole frame. `others`: upper bound of a
+  /// wait in the driver, which is the GPU time that others used meanwhile. A program that by itself draws less often
+  /// than promised breaks no promise.
   [[nodiscard]] bool BrokenBy(const FrameDone& frame, Duration others) const {
     const Duration late_after = frame.count > 0 ? LateAfter(frame.count) : Duration{0};
     if (late_after <= Duration{0} || frame.Latency() <= late_after) return false;
@@ -70,9 +70,9 @@ inline constexpr Duration kPredictionFailed = milliseconds(2);
 
 struct FrameTotals {
   std::uint64_t frames = 0;
-  std::uint64_t tasks = 0;  // frames, and for batches the tasks that ended with them
+  std::uint64_t tasks = 0;  // sum of FrameDone::count: frames, and the tasks that ended with batches
   std::uint64_t late_frames = 0;
-  std::uint64_t broken_frames = 0;  // of these: because they waited for others (FramePromise::BrokenBy)
+  std::uint64_t broken_frames = 0;  // of these: late because they waited for others (FramePromise::BrokenBy)
   std::uint64_t predicted = 0;      // frames whose present was predicted
   std::uint64_t mispredicted = 0;   // of these: off by more than kPredictionFailed
   Duration gpu{};
@@ -83,8 +83,7 @@ struct FrameTotals {
 struct FrameWindow {
   Duration span{};
   std::uint64_t frames = 0;  // sum over all loops
-  double fps = 0;  // frames or tasks per second of the fastest loop: a promise holds for each window rather than for
-                   // their sum
+  double fps = 0;            // frames or tasks per second of the fastest loop; a promise holds for each loop
   Duration mean{}, p50{}, p95{}, p99{}, max{};
   double wait_share = 0;  // part of wall time, summed over threads
   double pace_share = 0;  // likewise
@@ -92,8 +91,8 @@ struct FrameWindow {
 
 class FrameStats {
  public:
-  /// `others`: the GPU time that other vGPUs used while the frame may have waited for them. None: its vGPU uses all
-  /// that it may, so that it breaks no promise.
+  /// `others`: the GPU time that other vGPUs used while the frame may have waited for them. None: the vGPU uses all of
+  /// its own cap, so that the frame breaks no promise.
   void Add(const FrameDone& frame, const FramePromise& promise, std::optional<Duration> others = {});
   [[nodiscard]] const FrameTotals& totals() const { return totals_; }
   [[nodiscard]] FrameWindow Window(Instant now) const;

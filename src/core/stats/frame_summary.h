@@ -20,7 +20,7 @@ struct FrameTimes {
   Duration predicted{};    // predicted duration of `end - submit`; zero: no prediction
   Duration start_delay{};  // of present - begin: delayed before the program began the frame
   [[nodiscard]] Duration FrameTime() const { return end - begin; }
-  /// The age of the newest input that the frame can show when it is presented.
+  /// The age of the newest input that the frame can show, at the end of its present.
   [[nodiscard]] Duration InputToPresent() const { return end - begin - start_delay; }
   /// The first present of a surface has no predecessor, and so no frame time.
   [[nodiscard]] bool HasFrameTime() const { return begin < present; }
@@ -44,7 +44,7 @@ struct FrameSummary {
   Duration mean{}, p50{}, p95{}, p99{}, max{};
   Duration input_p50{}, input_p99{};  // from input to present
   LowRates low_1_percent{}, low_0_1_percent{};
-  std::uint64_t late = 0;  // beyond the promise
+  std::uint64_t late = 0;  // frames that took longer than promised
   std::uint64_t predicted = 0;
   std::uint64_t mispredicted = 0;  // by more than kMispredictedBy
 };

@@ -50,7 +50,7 @@ TEST(FrameSummary, PercentilesAreNearestRank) {
   EXPECT_EQ(summary.max, milliseconds(100));
 }
 
-// Four hitches of half a second in 20 s: the percentile counts frames and doesn't show them (CapFrameX's glossary).
+// Four hitches of half a second in 20 s. The percentile counts frames, so it does not show them (CapFrameX's glossary).
 TEST(FrameSummary, TheThreeLowsTellOneRecordingApart) {
   std::vector<Duration> times = Times(1080, microseconds(16'667));
   times.insert(times.end(), 4, milliseconds(500));

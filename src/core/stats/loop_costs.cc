@@ -25,7 +25,7 @@ void LoopCosts::Add(const FrameDone& frame) {
   if (frame.count == 0) return;  // a part of a task: the task's cost is known when it ends
   const Duration cost = std::exchange(loop.pending, Duration{0}) / static_cast<std::int64_t>(frame.count);
   loop.ended = std::min(loop.ended + 1, kMeanOf);
-  // The first frame counts until the second one.
+  // The cost of the second frame replaces that of the first one.
   const std::int64_t over = std::max<std::int64_t>(loop.ended - 1, 1);
   loop.cost += (cost - loop.cost) / over;
 }

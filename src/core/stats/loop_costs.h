@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learns the GPU time that a frame or task of each loop of a vGPU costs. A promised rate holds for each loop (window,
-// executor), so what the promise needs is the rate times the sum of these costs. The costs of loops that have ended are
-// kept until the vGPU draws again: a promise to an idle vGPU stands.
+// executor), so what the promise needs is the rate times the sum of these costs. An idle vGPU keeps its promise, and
+// thus the costs of its loops until it draws again.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ struct LoopCost {
 
 class LoopCosts {
  public:
-  /// Beyond these the loop that has been silent for longest is forgotten, as in FrameStats.
+  /// Number of loops that are remembered. A further one replaces the loop that has been silent for longest, as in
+  /// FrameStats.
   static constexpr std::size_t kLoops = 8;
   /// A loop whose last frame is this much older than the vGPU's last one has ended, and no longer counts.
   static constexpr Duration kEnded = seconds(5);
@@ -28,7 +29,7 @@ class LoopCosts {
   static constexpr std::uint32_t kKnownAfter = 4;
 
   void Add(const FrameDone& frame);
-  /// Loops whose costs are not known yet are left out while another's cost is known.
+  /// The sum over the loops with known costs. Loops whose cost is not known yet are left out.
   [[nodiscard]] LoopCost Now() const;
 
  private:
@@ -36,8 +37,8 @@ class LoopCosts {
     std::uint64_t key = 0;
     Instant last{};
     std::uint32_t ended = 0;  // frames and tasks that ended, counted up to kMeanOf
-    Duration pending{};       // of parts of a task that has not ended
-    Duration cost{};          // mean over about the last kMeanOf
+    Duration pending{};       // GPU time of the parts of a task that has not ended
+    Duration cost{};          // mean cost of about the last kMeanOf frames or tasks
     bool used = false;
   };
   static constexpr std::uint32_t kMeanOf = 16;

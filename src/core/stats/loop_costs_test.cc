@@ -68,7 +68,7 @@ TEST(LoopCosts, FollowAChangeOfScene) {
   EXPECT_NEAR(MillisecondsOf(vgpu.Now().each), 10, 0.5);
 }
 
-// A batch may end several tasks; a long task has parts that end nothing.
+// A batch may end several tasks. A long task has several parts, and only the last one ends the task.
 TEST(LoopCosts, AreOfWholeTasks) {
   Costed batches, parts;
   batches.Draw(20, 1, milliseconds(8), 4);
