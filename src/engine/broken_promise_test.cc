@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a promise counts as broken, on a modelled node: wherever wanted work waited for others, and only then.
+// When a promise counts as broken, on a modelled node: if work of the vGPU waited for others, at any place, and only
+// then.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ struct Counted {
   double late = 0, broken = 0;  // of the frames
 };
 
-/// Of the vGPU's frames in the next `span`.
+/// Counts the late and the broken frames of the vGPU in the next `span`.
 Counted Count(ModelNode& node, VgpuId id, Duration span = seconds(5)) {
   const core::FrameTotals before = node.engine().Vgpu(node.now(), id)->totals;
   node.RunFor(span);
@@ -86,7 +87,7 @@ TEST(BrokenFrames, AProgramAtItsOwnCapHasWhatWasSold) {
   EXPECT_LT(seen.broken, 0.05);
 }
 
-// Frames that wait in the driver hold no gate, so that looks do not see them wait.
+// Frames that wait in the driver have passed the gate, so that polls do not see them wait.
 TEST(BrokenPromises, OfFramesInTheDriverAreToldOnASoldDevice) {
   ModelNode node;
   node.SetPolicy("none");

@@ -42,8 +42,8 @@ TEST(Cap, HoldsForKernelsOfAnyLengthAndForSeveralProcesses) {
             << cap << ", " << MillisecondsOf(kernel) << " ms, " << processes << " processes";
 }
 
-// Long kernels of other vGPUs delay it, and make its own kernel take so long that it counts as stuck. That its slice is
-// kept meanwhile is tested in core/schedule/time_slices_test.cc.
+// Long kernels of the other vGPU delay the small one. They also make its own kernels take so long that it counts as
+// stuck. core/schedule/time_slices_test.cc tests that it keeps its slice meanwhile.
 TEST(Cap, IsReachedBesideAVgpuWithLongKernels) {
   for (const int ms : {465, 500, 900}) {
     ModelNode node;
@@ -59,7 +59,8 @@ TEST(Cap, IsReachedBesideAVgpuWithLongKernels) {
   }
 }
 
-// While another's long kernel runs, a vGPU with short kernels misses its part of the stages. It has it afterwards.
+// While a long kernel of the other vGPU runs, a vGPU with short kernels misses its part of the stages. It gets that
+// part afterwards.
 TEST(Cap, IsReachedWithShortKernelsBesideLongOnes) {
   for (const double cap : {0.25, 0.5, 0.75})
     for (const int ms : {490, 1000, 3000}) {
@@ -124,7 +125,7 @@ TEST(Cap, VgpusWithRemainingTimeShareByTheirCaps) {
 }
 
 struct PromisedFrames {
-  double fps = 0, kernels = 0, device = 0;  // frames/s of the first one; parts of the device: kernels, and all
+  double fps = 0, kernels = 0, device = 0;  // frames/s of the promise; use of the device by `kernels`, and by all
 };
 
 /// A program with a promise of 30 frames/s, which needs half of the device and 27 of the 33 ms for each frame, under a
@@ -164,7 +165,7 @@ TEST(Cap, APromisedRateIsKeptBesideKernelsThatCantBeCut) {
   EXPECT_NEAR(ours.kernels, 0.25, 0.01) << "the other shares are not reduced";
 }
 
-// The tenant's programs repeatedly die within a kernel; what they used until then stays charged.
+// Use of a tenant whose programs repeatedly die within a kernel. What they used until then has to stay charged.
 double UseOfTheKilled(Duration kernel, Duration life) {
   constexpr Duration kSpan = seconds(300);  // a hundred of the longest lives, so that the last one, which is not
                                             // charged yet, matters little
@@ -174,7 +175,7 @@ double UseOfTheKilled(Duration kernel, Duration life) {
   auto before = node.Snapshot();
   while (node.now() - before.at < kSpan) {
     const ProcessId process = node.AddProcess(killed, {.think = milliseconds(1), .gpu = kernel, .jitter = 0});
-    // Killed `life` after its kernel began; before, it waits at the gate as long as the gate requires.
+    // The process is killed `life` after its kernel began. Before that it waits at the gate for as long as required.
     const Duration used = node.Used(killed);
     while (node.Used(killed) == used && node.now() - before.at < kSpan) node.RunFor(milliseconds(1));
     node.RunFor(life);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cluster manager's engine accepts of clients and nodes, before a decision is made.
+// Checks of what clients and nodes send to the engine of a cluster manager, before it decides.
 #pragma once
 
 #include <string>
@@ -12,15 +12,16 @@ namespace weir::engine {
 
 /// Whether the text names a blob.
 bool IsSha256(const std::string& text);
-/// kInvalidArgument says what is wrong.
+/// kInvalidArgument says what is wrong with the request or the node.
 Status CheckRequest(const RunRequest& request);
 Status CheckNode(const ClusterNode& node);
-/// The result of a node, which is not trusted: values out of range are treated as missing, long texts are cut.
+/// A result with values that can be stored, since nodes are not trusted: values out of range become missing, and long
+/// texts are cut.
 RunResult Sane(RunResult result);
-/// The need of a run, with the hash of its work, if that is known.
+/// The need of a run, with the hash of its work. A run with an input has no hash.
 core::RunNeed PlacedNeed(const RunRequest& request);
-/// A repeated request may omit the blob, since the module's name may stand for another blob by now, and the need, which
-/// then comes from the module.
+/// Whether `again` repeats the request `first`. A repeated request may omit the blob, since the name of the module may
+/// stand for another blob by now. It may also omit the need, which then came from the module.
 bool SameRequest(RunRequest again, const RunRequest& first);
 
 }  // namespace weir::engine

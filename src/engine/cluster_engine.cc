@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs and modules of a cluster: what was stored, what is asked for, and the queue's decisions.
+// Runs and modules of a cluster: restoring them, requests of clients, results of nodes, and decisions of the queue.
 #include "engine/cluster_engine.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 namespace weir::engine {
 namespace {
 
+/// A run's number is the fencing token of the leader, shifted by this, and a count: 2^20 runs for each token.
 constexpr unsigned kNumberShift = 20;
 
 }  // namespace
@@ -22,7 +23,7 @@ Status ClusterEngine::Step(Instant now, const ClusterEvent& event, ClusterAction
   return std::visit([&](const auto& e) { return On(now, e, actions); }, event);
 }
 
-// -- What was stored -------------------------------------------------------------------------------------------------
+// -- Stored records --------------------------------------------------------------------------------------------------
 
 void ClusterEngine::Restore(Instant now, const ClusterRecords& records, ClusterActions& actions) {
   for (const ClusterModule& module : records.modules) modules_[module.name] = module;

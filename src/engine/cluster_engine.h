@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cluster manager's state machine: Step(now, event) → actions. It decides where runs go, which result counts, and
-// which node is lost; it does no I/O. Each decision is a write. What it reports (runs, work, taken results) is only
-// what Stored has confirmed, so that a manager that dies in between has promised nothing. Page: docs/cluster.md
+// which node is lost; it does no I/O. Each decision is a write. It reports runs, work and taken results only after
+// Stored has confirmed their writes, so that a manager that dies before has promised nothing. Page: docs/cluster.md
 #pragma once
 
 #include <deque>
@@ -21,11 +21,11 @@
 namespace weir::engine {
 
 struct ClusterBounds {
-  Duration suspect_after = milliseconds(1'500);
-  Duration lost_after = seconds(4);
-  std::size_t runs_max = 10'000;  // of all runs that are kept, including results
-  std::uint32_t attempts_max = 5;
-  Duration offer_lasts = seconds(2);  // lifetime of an offer that is not repeated
+  Duration suspect_after = milliseconds(1'500);  // a node is suspect after this time without a message
+  Duration lost_after = seconds(4);              // and lost after this time
+  std::size_t runs_max = 10'000;                 // runs in storage, including results
+  std::uint32_t attempts_max = 5;                // a run fails when its node was lost in this many attempts
+  Duration offer_lasts = seconds(2);             // lifetime of an offer that is not repeated
 };
 inline constexpr std::size_t kNodesMax = 1'000;
 inline constexpr std::size_t kNodeDevicesMax = 64;
@@ -41,14 +41,15 @@ Status CheckClusterName(const char* what, const std::string& text);
 /// A node's clock is not trusted: a longer duration in a result is treated as missing.
 inline constexpr double kRunSecondsMax = 1e6;
 
+/// kAwaited: in the stored records, but it has not said hello to this manager. kSuspect: silent for suspect_after.
 enum class NodeState : std::uint8_t { kAwaited, kUp, kSuspect };
 std::string_view NameOf(NodeState state);
 
 struct ClusterNodeStatus {
   ClusterNode node;
   NodeState state = NodeState::kAwaited;
-  Duration silent{};
-  std::size_t running = 0;  // placed there, confirmed
+  Duration silent{};        // since its last message
+  std::size_t running = 0;  // confirmed runs that are placed there
   std::optional<PartsOffer> offer = {};
 };
 struct NodeOffer {
@@ -78,16 +79,17 @@ class ClusterEngine {
   ///   kResourceExhausted  a limit is reached
   Status Step(Instant now, const ClusterEvent& event, ClusterActions& actions);
 
-  // State that may be reported: only confirmed writes.
+  // State to report. Runs, work and taken results: only confirmed writes. Modules and nodes: as decided.
   [[nodiscard]] const std::map<std::string, ClusterRun>& runs() const { return confirmed_runs_; }
   /// Null if the run is unknown or not yet confirmed.
   [[nodiscard]] const ClusterRun* FindRun(const std::string& id) const;
   [[nodiscard]] const std::map<std::string, ClusterModule>& modules() const { return modules_; }
   [[nodiscard]] std::vector<ClusterNodeStatus> Nodes(Instant now) const;
-  /// Whether there is work for the node that it has not been told of.
+  /// Whether TakeWork would give the node runs to start or to end.
   [[nodiscard]] bool HasWork(const std::string& node) const;
-  /// Whether the node may delete the result of that attempt.
+  /// Whether the node may delete the result of that attempt: it is confirmed, or no longer needed.
   [[nodiscard]] bool IsTaken(const std::string& node, RunAttempt attempt) const;
+  /// Whether that session of the node is the present one.
   [[nodiscard]] bool IsSession(const std::string& node, std::uint64_t session) const;
   /// Offers of nodes that are up, except `asker`, on devices with that name and driver. Order of Algorithm 1: fewest
   /// threads first, then by name; at most kOffersMax.
@@ -97,13 +99,14 @@ class ClusterEngine {
   /// Number of the last write, and of the last confirmed one.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
   [[nodiscard]] std::uint64_t confirmed() const { return confirmed_; }
+  /// When the next LookAround is due.
   [[nodiscard]] Instant LookAgain() const;
 
   struct Candidate {
     std::string node, device;
     core::PlacementCandidate candidate;
   };
-  /// Possible places of the run now, the best first. Error: kNotFound.
+  /// The places that the run could have now, the best first. Error: kNotFound.
   [[nodiscard]] Result<std::vector<Candidate>> ExplainRun(const std::string& id);
   [[nodiscard]] std::size_t RunsOn(const std::string& node, const std::string& device) const;
 
@@ -117,8 +120,8 @@ class ClusterEngine {
     Instant heard{};
     std::optional<PartsOffer> offer;
     Instant offered{};
-    std::set<RunAttempt> has;              // attempts that it was told of or has reported
-    std::map<RunAttempt, std::string> to;  // confirmed: attempts that are to run there
+    std::set<RunAttempt> has;              // attempts that the node has, by its hello and by TakeWork
+    std::map<RunAttempt, std::string> to;  // confirmed attempts that are to run there, with the IDs of their runs
   };
   struct Place {
     std::string node, device;
@@ -138,8 +141,10 @@ class ClusterEngine {
 
   /// Null if the node offers nothing, or has not repeated its offer for a while.
   [[nodiscard]] const PartsOffer* OfferOf(Instant now, const Node& node) const;
+  /// The node of a message, whose silence ends. kNotFound if the session is not the present one.
   Result<Node*> Hear(Instant now, const std::string& name, std::uint64_t session);
   void AddDevices(Instant now, Node& node, ClusterActions& actions);
+  /// Removes the devices of a node. Their runs wait again, or fail after attempts_max.
   void LoseDevices(Instant now, Node& node, const std::string& why, ClusterActions& actions);
   /// Applies the queue's decisions, taking only the last one for each run.
   void CarryOut(const std::vector<core::RunAction>& decided, ClusterActions& actions);
@@ -151,16 +156,17 @@ class ClusterEngine {
   void WriteRemoval(RecordWrite::Kind kind, const std::string& name, ClusterActions& actions);
   void Write(RecordWrite write, ClusterActions& actions);
   void Confirm(const RecordWrite& write);
+  /// Updates what is reported of a run. `run`: its confirmed record; null: it is removed.
   void ConfirmRun(const std::string& id, const ClusterRun* run);
 
   const ClusterBounds bounds_;
   core::RunQueue queue_;
-  core::InterferenceModel first_guess_;
+  core::InterferenceModel first_guess_;  // for ExplainRun if the placement has no model
   std::uint64_t next_number_;
   std::uint64_t next_session_ = 1, next_device_ = 1;
   std::uint64_t sequence_ = 0, confirmed_ = 0;
-  std::map<std::string, ClusterRun> runs_;  // as decided
-  std::unordered_map<std::uint64_t, std::string> ids_;
+  std::map<std::string, ClusterRun> runs_;              // as decided
+  std::unordered_map<std::uint64_t, std::string> ids_;  // of runs, by number
   std::map<std::string, ClusterModule> modules_;
   std::map<std::string, Node> nodes_;
   std::map<DeviceId, Place> places_;

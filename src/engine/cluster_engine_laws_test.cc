@@ -15,7 +15,7 @@
 namespace weir::engine {
 namespace {
 
-/// A node as the engine sees it: it runs what it is given, and may die or lose an answer at any time.
+/// A model of a node. It runs what it is given, and may die or lose an answer at any time.
 struct TestNode {
   ClusterNode record;
   bool alive = true;
@@ -23,7 +23,7 @@ struct TestNode {
   std::map<RunAttempt, std::string> has = {};  // empty text: still running
 };
 
-/// A cluster with three nodes, and what was asked of it and promised by it.
+/// A cluster with three nodes, and records of what clients asked for and what the engine has promised.
 struct DrawnCluster {
   DrawnCluster() {
     for (int i = 0; i < 3; ++i) nodes.push_back({.record = NodeNamed("n" + std::to_string(i), 1 + i % 2)});

@@ -288,7 +288,7 @@ TEST(ClusterEngine, AResultOfANodeThatDoesNotRunItDoesNotCount) {
 }
 
 TEST(ClusterEngine, ARequestOfAnEndedSessionGetsNoWork) {
-  // Sent before the node's member was restarted, and late: the answer has no receiver.
+  // The request was sent before the member of the node was restarted, and comes late: its answer has no receiver.
   TestCluster cluster;
   const std::uint64_t before = cluster.Hello(NodeNamed("n1"));
   const std::uint64_t now = cluster.Hello(NodeNamed("n1"));
@@ -341,7 +341,7 @@ TEST(ClusterEngine, LearnsHowRunsDisturbEachOther) {
   ASSERT_TRUE(cluster.Do(ResultCame{"n1", session, work.start[0].Attempt(), slow}));
   const auto explained = cluster.engine().ExplainRun("b");
   ASSERT_TRUE(explained);
-  // 3 = 1 + w · 0.5 · 0.5 for the weight of traffic; in the worst case two such runs are beside each other.
+  // 3 = 1 + w · 0.5 · 0.5 with the weight w of traffic; two such runs are beside each other.
   EXPECT_NEAR(explained->at(0).candidate.predicted.slowdown, 3, 0.2);
   EXPECT_EQ(explained->at(0).candidate.predicted.known, 1U);  // as a pair, too
 }

@@ -20,7 +20,7 @@ struct RunRequest {
   std::string module = {}, blob = {}, kernel = {}, arguments = {};
   std::string input = {};  // empty: none
   core::RunNeed need = {};
-  bool need_alone = false;  // the client has given the time alone
+  bool need_alone = false;  // the client has given `need.alone_ms`
   double seconds_max = 60;
   friend bool operator==(const RunRequest&, const RunRequest&) = default;
 };
@@ -39,7 +39,7 @@ struct RunResult {
   friend bool operator==(const RunResult&, const RunResult&) = default;
 };
 
-/// One placement of one run. A number is never reused, not even for another run with the same ID.
+/// One placement of one run. The number of a run is never reused, not even for another run with the same ID.
 struct RunAttempt {
   std::uint64_t number = 0;
   std::uint32_t attempt = 0;
@@ -84,7 +84,7 @@ struct ClusterModule {
 /// (docs/partition.md). It is not stored: a node repeats it twice a second.
 struct PartsOffer {
   std::string vgpu = {};
-  std::string address = {};              // HOST:PORT of the node's portal
+  std::string address = {};              // HOST:PORT of the portal of the node
   bool plain = false;                    // the portal needs no token
   std::string device = {}, driver = {};  // must equal the requester's, or results may differ
   Bytes room{};                          // free part of the vGPU's limit
@@ -116,14 +116,14 @@ struct RemoveRun {
 };
 struct NodeHello {
   ClusterNode node;
-  std::vector<RunAttempt> has;  // attempts that it runs or has results of
+  std::vector<RunAttempt> has;  // attempts that the node runs, or whose results it has
 };
 /// Any other message of a node.
 struct NodeHeard {
   std::string name;
   std::uint64_t session = 0;
 };
-/// The node's present offer; unset: it withdraws its offer.
+/// The present offer of a node. Unset: the node withdraws its offer.
 struct OfferParts {
   std::string name;
   std::uint64_t session = 0;

@@ -22,7 +22,7 @@ void ClusterEngine::AddDevices(Instant now, Node& node, ClusterActions& actions)
   std::vector<core::RunAction> decided;
   for (const NodeDevice& device : node.record.devices) {
     const DeviceId id{next_device_++};
-    // Must precede the queue's knowledge of the device, since the queue may start runs there at once.
+    // Set before the queue gets the device, since the queue may start runs there at once.
     Place& place = places_[id];
     place.node = node.record.name;
     place.device = device.name;
@@ -50,7 +50,7 @@ void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why,
   for (const std::string& id : lost) {
     ClusterRun& run = runs_.at(id);
     if (run.attempt < bounds_.attempts_max) continue;
-    // The queue may have refused it already, if no remaining device could hold it.
+    // The queue may have refused the run already, if no remaining device could hold it.
     (void)queue_.Withdraw(now, core::RunId{run.number}, decided).has_value();
     EndInFailure(
         run, Errc::kUnavailable,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members' offers to run parts of other nodes' launches: kept while they are repeated, and never stored. Page:
-// docs/partition.md, "Peers through the manager"
+// Offers of members to run parts of other nodes' launches. An offer lasts while it is repeated, and is never stored.
+// Page: docs/partition.md, "Peers through the manager"
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of a node, and the actions by which the engine answers them. Plain values, so that a run can be recorded,
+// Events of a node, and the actions that the engine returns for them. Plain values, so that a run can be recorded,
 // replayed and simulated.
 #pragma once
 
@@ -44,7 +44,7 @@ struct CreateVgpu {
   VgpuId id;  // unset: the engine assigns one; set when a saved node is restored
   /// kBestEffort: without a promise. Otherwise the engine chooses the kind of sale, unless `restored` is set.
   core::Sale sale = core::Sale::kGuaranteed;
-  bool restored = false;
+  bool restored = false;  // the vGPU existed before: it is not refused because of what is sold or promised
 };
 struct SetVgpu {
   VgpuId id;
@@ -75,13 +75,13 @@ struct SetMemory {
   core::PolicyParams params;
   std::uint32_t cpus = 1;  // of the host
 };
-/// Memory of the device in use by anyone, as the device reports it (docs/memory.md, "What others hold"). Must be
-/// repeated about twice a second.
+/// All memory of the device that is in use, as the device reports it (docs/memory.md, "What others hold"). To be sent
+/// about twice a second.
 struct SeeDeviceMemory {
   std::string device;
   Bytes used{};
 };
-/// The driver's account of a device (docs/accounting.md). The gates must have been sampled just before.
+/// The driver's account of a device (docs/accounting.md). The gates must have been sampled just before this event.
 struct SeeDeviceUse {
   std::string device;
   core::UseReading reading;
@@ -89,7 +89,7 @@ struct SeeDeviceUse {
 struct ProcessAttached {
   VgpuId vgpu;
   ProcessId process;
-  bool draws = true;  // presents frames; otherwise its records describe computing
+  bool draws = true;  // it presents frames; otherwise its records are about tasks
 };
 /// A process has stopped presenting frames, or has begun to.
 struct ProcessDraws {
@@ -97,8 +97,8 @@ struct ProcessDraws {
   ProcessId process;
   bool draws = true;
 };
-/// `unreported`: how long the process had work in flight since its last charge. At most kStuckAfter of it is charged.
-/// What the process had reserved stays charged, too.
+/// A process has ended. `unreported`: how long it had work in flight since its last charge. At most kStuckAfter of that
+/// time is charged. What the process had reserved stays charged, too.
 struct ProcessDetached {
   VgpuId vgpu;
   ProcessId process;
@@ -113,14 +113,14 @@ struct GateSample {
   std::uint32_t waiting = 0;
   std::uint32_t in_flight = 0;
   std::int64_t reserved_ns = 0;  // GPU time reserved for the work in flight
-  /// The GPU time spent since the last sample belongs to work that was in flight then and still is: nothing began or
-  /// ended.
+  /// The GPU time spent since the last sample belongs to work that was in flight at that sample and still is: no work
+  /// has begun or ended.
   bool runs_on = false;
 };
 /// The combined statistics of a vGPU's executors (usually one), limited to plausible values.
 struct MemorySample {
   VgpuId vgpu;
-  bool done = true;  // they have carried out the last published order
+  bool done = true;  // the executors have carried out the last published memory order
   proto::ExecutorStatistics stats{};
 };
 struct GatesSampled {
@@ -146,10 +146,10 @@ struct AllowanceGrant {
   std::int64_t delta_ns = 0;
   bool wake = false;
 };
-/// Device memory of a vGPU, in slots. If not elastic, `limit` bounds what it allocates, 0 for no limit.
+/// Device memory of a vGPU, in slots. If memory is not elastic, `limit` bounds what the vGPU allocates; 0: no limit.
 struct MemoryGrant {
   bool elastic = false;
-  std::uint32_t limit = 0;  // slots that it holds
+  std::uint32_t limit = 0;  // slots that the vGPU holds
   std::uint32_t here = 0;   // of these, the assigned ones
   std::uint32_t max = 0;    // the most that one of its commands can use
   friend bool operator==(const MemoryGrant&, const MemoryGrant&) = default;
@@ -182,7 +182,7 @@ struct DrainChange {
 /// A decision as text for users: what was decided, its subject, and the reason.
 struct Note {
   std::string device;
-  std::string kind;  // one word: sold, overload, regained, stolen …
+  std::string kind;  // one word: overload, regained, stolen …
   std::string vgpu;  // empty: the device
   std::string text;
 };
@@ -199,8 +199,8 @@ struct RingAtEnd {
 };
 
 /// Whether the vGPU rests: its allowance does not change, and its gate need not be sampled. Its agents are asked to
-/// ring at entry, and the gate is sampled once more after that and after each ring. A vGPU that does not rest is
-/// sampled at each look. A new vGPU does not rest.
+/// ring the doorbell at entry. The gate is sampled once after that request, and once after each ring. The gate of a
+/// vGPU that does not rest is sampled at each poll. A new vGPU does not rest.
 struct Rest {
   VgpuId vgpu;
   bool resting = false;
@@ -212,13 +212,13 @@ struct Actions {
   std::vector<AllowanceGrant> grant;
   std::vector<RingAtEnd> ring_at_end;
   std::vector<Rest> rest;
-  std::vector<DrainChange> leave;  // in this order
+  std::vector<DrainChange> leave;  // to be applied in this order
   std::vector<EndExecutors> end;
   std::vector<Note> notes;
   VgpuId created;
   Instant look_again = core::kNever;  // latest time of the next poll of the gates
-  /// No policy decides again before something happens at a gate, so the gates' doorbells must be asked for:
-  /// `look_again` may be far away all the same, where sales, memory or promises are looked at again.
+  /// No policy needs a decision before something happens at a gate, so agents must be asked to ring the doorbell. Even
+  /// then `look_again` may be set: sales, memory and promises are checked at intervals.
   bool asleep = true;
   void Clear() {
     publish.clear();

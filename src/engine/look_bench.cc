@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One look of the engine: samples in, a decision, grants out. 5 vGPUs are busy; the others have a process that is idle,
-// or no process at all.
+// Cost of one poll for the engine: samples in, a decision, grants out. 5 vGPUs are busy; the others have an idle
+// process, or no process at all.
 #include <benchmark/benchmark.h>
 
 #include <set>
@@ -12,7 +12,7 @@
 namespace weir::engine {
 namespace {
 
-/// One device, with gates that spend what they are granted, and are sampled as the daemon does it.
+/// An engine with one device, and gates that spend what they are granted. They are sampled as the daemon does it.
 class Looks {
  public:
   Looks(const char* policy, std::uint32_t vgpus, bool attached)

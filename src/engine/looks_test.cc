@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the daemon looks at the gates: what it asks agents to ring for, and what late looks cost.
+// When the daemon polls: for what agents are asked to ring the doorbell, and the effect of late polls.
 #include <gtest/gtest.h>
 
 #include "engine/node_engine.h"
@@ -23,7 +23,7 @@ class Looks : public ::testing::Test {
     ASSERT_TRUE(engine_.Step(now_, event, actions_).has_value());
     Note();
   }
-  /// What the engine believes of the allowances, and what it asks to ring.
+  /// Records the allowances that the engine expects, and which vGPUs are asked to ring.
   void Note() {
     for (const AllowanceGrant& grant : actions_.grant) allowance_[grant.vgpu] += grant.delta_ns;
     for (const RingAtEnd& ring : actions_.ring_at_end) rings_[ring.vgpu] = ring.wanted;

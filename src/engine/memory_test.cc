@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elastic memory through the engine: bounds, asks, orders, what is published and what is said.
+// Elastic memory through the engine: bounds, requests, orders, what is published, and notes for users.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ TEST(ElasticMemory, StartsAtTheMinimumAndGrowsOnDemand) {
   EXPECT_EQ(map.holders[0].name, "a");
 }
 
-// Other vGPUs wait for the slots that the order takes.
+// The executor is ended because other vGPUs wait for the slots of the order.
 TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFree) {
   MemoryNode node(4, {{"answer_ms", 5000}});
   const VgpuId a = node.Add("a", 4, 4), b = node.Add("b", 4, 4);
@@ -244,7 +244,7 @@ TEST(ElasticMemory, AnotherExecutorsLaunchesInPartsCountFromTheirBeginning) {
   node.Of(a).stats.launches_in_parts = 2;
   node.Of(a).stats.parts = 5;
   node.LookFor(seconds(2));
-  // An executor that is gone counts as none; its successor may have counted as far.
+  // After an executor has ended, all launches of the next one are new, even if it reports the same numbers.
   const MemorySample last = node.Of(a);
   node.samples.clear();
   node.Look();
@@ -273,7 +273,7 @@ TEST(ElasticMemory, CanBeTurnedOffAndOnAgain) {
   EXPECT_EQ(node.Memory().slots, 8u) << "nothing has changed";
 }
 
-/// The device's reports while others hold `slots` slots: twice a second, `looks` times.
+/// Reports the memory of the device `looks` times, twice a second, while other programs hold `slots` slots.
 void OthersHold(MemoryNode& node, std::uint64_t slots, int looks = 3) {
   for (int i = 0; i < looks; ++i) {
     node.LookFor(milliseconds(500));

@@ -11,16 +11,17 @@ namespace weir::engine {
 
 namespace {
 
-// The core is independent of the gate's layout; the values of both enums are equal.
+// The core does not use the layout of the gate, so both have these enums. Their values are equal.
 static_assert(static_cast<std::uint32_t>(core::FrameSync::kFinish) ==
               static_cast<std::uint32_t>(proto::FrameSync::kFinish));
 static_assert(static_cast<std::uint32_t>(core::FrameStart::kLate) ==
               static_cast<std::uint32_t>(proto::FrameStart::kLate));
 
-/// Agents show caps to users, so changes below one hundredth are not published.
+/// Whether two caps differ enough to be published. Agents only show caps to users, so that changes below one hundredth
+/// do not matter.
 bool Apart(Share a, Share b) { return (a > b ? a.ppm - b.ppm : b.ppm - a.ppm) >= Share::kWholePpm / 100; }
 
-/// The mean cost covers about eight frames.
+/// Updates what policies know of the frames of a vGPU. The mean cost covers about eight frames.
 void Learn(const core::FrameDone& frame, Duration& last_gpu, core::ThinkTime& think, core::VgpuView& view) {
   const bool first = view.frame_gpu == Duration{0} && view.frame_think == Duration{0};
   view.frame_gpu = first ? frame.gpu : (view.frame_gpu * 7 + frame.gpu) / 8;
@@ -32,7 +33,7 @@ void Learn(const core::FrameDone& frame, Duration& last_gpu, core::ThinkTime& th
   view.least_think = think.least();
 }
 
-/// A vGPU that its cap holds back would gain nothing from others' work ending.
+/// Whether the vGPU gains from the end of others' work. A vGPU that its cap holds back does not.
 bool Waits(const core::VgpuView& view) { return view.waiting > 0 && !view.held; }
 
 Error NoVgpu(VgpuId id) { return Fail(Errc::kNotFound, fmt::format("no vGPU with id {}", id.value)); }
@@ -211,7 +212,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
   return Ok();
 }
 
-/// Find. Samples and frames mostly come in the order of the views, so the search starts behind the last one.
+/// Finds a vGPU. Samples and frames mostly come in the order of the views, so the vGPU after `last` is tried first.
 inline NodeEngine::Vgpu_* NodeEngine::FindBehind(const Vgpu_* last, VgpuId id) const {
   Vgpu_* const behind = last != nullptr ? last->device->Behind(*last) : nullptr;
   return behind != nullptr && behind->id == id ? behind : Find(id);
@@ -248,7 +249,7 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
     vgpu->costs.Add(frame);
     Learn(frame, vgpu->last_gpu, vgpu->think, vgpu->View());
   }
-  if (!vgpu->resting()) vgpu->View().rate = vgpu->frames.Rate(now);  // otherwise a sample will show that it draws
+  if (!vgpu->resting()) vgpu->View().rate = vgpu->frames.Rate(now);  // of a resting one, once a sample makes it active
   vgpu->View().frames = vgpu->frames.totals().frames;
   vgpu->View().broken_frames = vgpu->frames.totals().broken_frames;
   vgpu->View().loops_gpu = vgpu->costs.Now().each;
@@ -257,11 +258,11 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
   return Ok();
 }
 
-// The allowance moves by what the engine adds and by what agents spend, so the spent time is the expected allowance
-// minus the sampled one. An impossible value (a tenant wrote into its region) is counted and rejected.
+// The engine adds to the allowance, and agents spend it, so the spent time is the expected allowance minus the sampled
+// one. An impossible value, which a tenant has written into its region, is counted and rejected.
 void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) {
   core::VgpuView& view = vgpu.View();
-  if (vgpu.resting()) vgpu.last_progress = now;  // until now it was idle
+  if (vgpu.resting()) vgpu.last_progress = now;  // it was idle until this sample
   const Duration bound = kSpentSlack + 4 * std::max(now - vgpu.sampled_at, Duration{0});
   std::int64_t spent = 0;
   const bool beyond = __builtin_sub_overflow(vgpu.expected_allowance_ns, sample.allowance_ns, &spent);
@@ -271,7 +272,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
     view.used += vgpu.GpuTimeOf(spent);
     view.reported += Duration{spent};
     vgpu.device->NoteCharge(now, vgpu.GpuTimeOf(spent));
-    if (!sample.runs_on) vgpu.last_progress = now;  // one long kernel is charged and nevertheless stuck
+    if (!sample.runs_on) vgpu.last_progress = now;  // the charge of one long kernel that runs on is no progress
   }
   vgpu.expected_allowance_ns = sample.allowance_ns;
   vgpu.reserved_ns = std::max<std::int64_t>(sample.reserved_ns, 0);
@@ -284,7 +285,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   // since the others progress because it no longer holds them back.
   const Instant waited_since = view.stuck ? vgpu.last_progress : std::max(vgpu.last_progress, vgpu.device->busy_until);
   view.stuck = now - waited_since > kStuckAfter;
-  // A paused vGPU's waiting threads want nothing that a policy could give.
+  // Threads of a paused vGPU wait until it is resumed, and not for GPU time that a policy could give.
   view.waiting = view.stuck || vgpu.paused ? 0 : sample.waiting;
   view.in_flight = view.stuck ? 0 : sample.in_flight;
   if ((busy || spent != 0) && !view.stuck) view.last_active = now;
@@ -306,7 +307,7 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
     Vgpu_& vgpu = *device.owners[i];
     view.held = false;
     if (kept || view.cap >= Share::Whole()) {
-      vgpu.cap_bucket = {};  // what is used without a cap is no debt under a later one
+      vgpu.cap_bucket = {};  // what a vGPU uses without a cap is no debt under a later cap
       continue;
     }
     vgpu.cap_level = vgpu.cap_bucket.Level(now, view.cap, view.used);
@@ -330,8 +331,8 @@ void NodeEngine::Decide(Instant now, Device_& device, Actions& actions) {
   if (marked) device.LetRest(now, actions);
 }
 
-/// While a vGPU waits for work of another one that frees the device, the agents of the latter ring at its end. The
-/// device is then idle until the look that follows, and not until the next tick.
+/// While another vGPU waits for the end of this one's work, the agents of this vGPU ring the doorbell at that end. The
+/// device then idles only until the poll that follows, and not until the next tick.
 void NodeEngine::AskForEnd(Vgpu_& vgpu, bool wanted, Actions& actions) {
   if (wanted == vgpu.ring_at_end) return;
   vgpu.ring_at_end = wanted;
@@ -373,7 +374,7 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
                                .memory = vgpu.memory});
   }
   if (mode != proto::GateMode::kGated) return;
-  // Modulo 2^64, as the gate's atomic adds, since a tenant may have left any value there.
+  // Computed modulo 2^64, as the atomic addition of the gate is: a tenant may have written any value there.
   const std::int64_t allowance_ns = vgpu.ReportOf(verdict.allowance);
   const auto delta = static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance_ns) -
                                                static_cast<std::uint64_t>(vgpu.expected_allowance_ns));
@@ -394,7 +395,7 @@ Result<NodeEngine::Vgpu_*> NodeEngine::Get(VgpuId id) const {
   return found->second.get();
 }
 
-/// Null: unknown.
+/// Null for an unknown vGPU.
 NodeEngine::Vgpu_* NodeEngine::Find(VgpuId id) const {
   const auto found = vgpus_.find(id);
   return found != vgpus_.end() ? found->second.get() : nullptr;

@@ -2,7 +2,7 @@
 // The node's state machine: Step(now, event) → actions. It makes every decision about vGPUs and has no side effects;
 // the daemon applies its actions to real gates, the simulator to modelled ones.
 //
-//   vGPU:   idle ──attach──▶ running ◀──allowance──▶ waiting        paused: from any of them, until resumed
+//   vGPU:   idle ──attach──▶ running ◀──allowance──▶ waiting        paused: from any of these states, until resumed
 #pragma once
 
 #include <array>
@@ -28,15 +28,16 @@ inline constexpr std::size_t kVgpusMax = 10'000;
 inline constexpr std::size_t kNameBytesMax = 63;
 /// 16 TiB of elastic memory.
 inline constexpr std::uint64_t kSlotsMax = 1ULL << 18;
-/// How long a vGPU may be in flight, or free to go on, without any work beginning or ending, before it stops holding
-/// others back. The time counts from the end of the work that was charged to any vGPU of the device: behind a long
-/// kernel a vGPU waits and is not stuck. (A hidden window's present may block for ever; a hostile agent may claim to
-/// wait.) A stuck vGPU is charged for what it uses. If a process dies in flight, at most this much is charged in
-/// addition to its reservation.
+/// How long a vGPU with work in flight, or with an allowance, may hold others back while no work of it begins or ends.
+/// After this time it is stuck and holds no others back. (The present of a hidden window may block for ever, and a
+/// hostile agent may claim to wait.) The time counts from the end of the work that was charged to any vGPU of the
+/// device: a vGPU that waits behind a long kernel is not stuck. A stuck vGPU is charged for what it uses. If a process
+/// dies in flight, at most this much is charged in addition to its reservation.
 inline constexpr Duration kStuckAfter = milliseconds(500);
 /// Charged work is expected to end within this time, which bounds how long false charges hold others back.
 inline constexpr Duration kChargedWorkMax = seconds(10);
-/// A sample that claims more than this, beyond what the time since the last one allows, is rejected.
+/// A sample may claim at most this much GPU time in addition to four times the time since the last one. A sample that
+/// claims more is rejected.
 inline constexpr Duration kSpentSlack = seconds(60);
 
 enum class VgpuState : std::uint8_t { kIdle, kRunning, kWaiting, kPaused };
@@ -45,16 +46,16 @@ const char* NameOf(VgpuState state);
 enum class PromiseFit : std::uint8_t { kUnknown, kFits, kTooMuch };
 const char* NameOf(PromiseFit fit);
 
-/// What becomes of a vGPU's promised rate or latency. Parts are of the device.
+/// Whether the promised rate or latency of a vGPU is kept, and what it needs. Numbers are parts of the device.
 struct PromiseStatus {
-  bool given = false;
+  bool given = false;           // there is a promise
   bool kept_by_policy = false;  // the policy of its device keeps rates
   PromiseFit fit = PromiseFit::kUnknown;
-  core::LoopCost cost;                  // learned; no loops: not known yet
-  double need = 0;                      // where the cost is known
+  core::LoopCost cost;                  // as learned so far; no loops: not known yet
+  double need = 0;                      // what the promise needs; 0 if the cost is not known
   double others = 0;                    // what the promises of the device's other vGPUs need, as far as known
-  std::size_t others_unknown = 0;       // other vGPUs whose need is not known
-  std::string text{};                   // all that in one line
+  std::size_t others_unknown = 0;       // number of other vGPUs whose need is not known
+  std::string text{};                   // all of the above in one line
   std::vector<std::string> warnings{};  // reasons why it may not be kept, and what to do
 };
 
@@ -66,14 +67,14 @@ struct VgpuStatus {
   VgpuState state = VgpuState::kIdle;
   VgpuSettings settings;
   core::Sale sale = core::Sale::kGuaranteed;
-  /// At most the cap in its settings. Less on an oversold device, where that is its ceiling, and where a promised rate
-  /// implies a cap.
+  /// The cap that holds at the moment. It is below the cap of the settings where the device is oversold (the latter is
+  /// then the ceiling), and where a promised rate implies a cap.
   Share cap_now = Share::Whole();
   std::size_t processes = 0;
   core::FrameTotals totals;
   core::FrameWindow window;
-  Duration gpu_total{};  // charged since creation
-  Duration settled{};    // of this, up to the last reading of the driver's account
+  Duration gpu_total{};  // GPU time charged since creation
+  Duration settled{};    // of this, the part up to the last reading of the driver's account
   Instant settled_at{};  // {}: there was no reading
   double gpu_use = 0;    // of the device's capacity, in the last second
   double gpu_share = 0;  // of the use by all vGPUs of the device, in the last second
@@ -88,9 +89,9 @@ struct VgpuStatus {
 };
 
 struct SlotStatus {
-  std::uint32_t sharers = 0;
-  VgpuId owner{};  // owner at the moment
-  bool leaving = false;
+  std::uint32_t sharers = 0;  // number of vGPUs that hold the slot
+  VgpuId owner{};             // owner at the moment
+  bool leaving = false;       // the slot is being revoked from its owner
 };
 struct MemoryHolder {
   VgpuId id;
@@ -107,11 +108,11 @@ struct MemoryMap {
 struct MemoryStatus {
   std::uint32_t slots = 0;   // available to vGPUs
   std::uint32_t size = 0;    // of the device, as configured
-  std::uint32_t others = 0;  // of these, held by other programs, as far as is known
+  std::uint32_t others = 0;  // slots of `size` that other programs hold, as far as is known
   core::PolicyParams params;
   std::uint64_t guaranteed = 0;  // in slots, sum of all minima
-  std::uint64_t held = 0;        // sum over all vGPUs
-  double overhead = 0;           // f
+  std::uint64_t held = 0;        // in slots, sum over all vGPUs
+  double overhead = 0;           // f (core/memory/balloon.h)
   double steal = 0;              // W, %
   double copying = 0;            // R_copy, %
   core::MemoryPressure pressure{};
@@ -122,7 +123,7 @@ struct DeviceStatus {
   DeviceSpec spec;
   std::string policy;
   core::PolicyParams params;
-  bool keeps_rates = false;           // the policy does, with these parameters
+  bool keeps_rates = false;           // the policy keeps promised rates, with these parameters
   std::vector<std::string> warnings;  // promises that are not kept
   std::size_t vgpus = 0;
   double gpu_use = 0;
@@ -145,7 +146,7 @@ using PolicyMaker = std::function<std::unique_ptr<core::Policy>(const core::Poli
 
 class NodeEngine {
  public:
-  /// At least one device, with unique names. Every device starts with kDefaultPolicy. `maker` is only for tests.
+  /// `devices`: at least one, with unique names. Every device starts with kDefaultPolicy. `maker` is only for tests.
   explicit NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker = {});
   ~NodeEngine();
   NodeEngine(const NodeEngine&) = delete;
@@ -156,12 +157,12 @@ class NodeEngine {
 
   [[nodiscard]] std::vector<DeviceStatus> Devices(Instant now) const;
   [[nodiscard]] std::vector<VgpuStatus> Vgpus(Instant now) const;
-  /// Empty for a device without elastic memory.
+  /// The slots of a device. Empty if its memory is not elastic.
   [[nodiscard]] Result<MemoryMap> Memory(std::string_view device) const;
   /// Whether any device has elastic memory, so that executors' memory reports must be sampled.
   [[nodiscard]] bool elastic() const;
   Result<VgpuStatus> Vgpu(Instant now, VgpuId id) const;
-  /// What becomes of its promise; the default for an unknown vGPU.
+  /// The status of the vGPU's promise. The default for an unknown vGPU.
   [[nodiscard]] PromiseStatus Promise(VgpuId id) const;
   /// The GPU time that was charged to a vGPU. `Vgpu` computes percentiles too, which takes a microsecond.
   [[nodiscard]] Result<Duration> GpuTotal(VgpuId id) const;
@@ -170,10 +171,11 @@ class NodeEngine {
   /// Ratio of what the driver's account has charged to a vGPU recently to what its processes reported; 1 without an
   /// account. The device time of a frame, as its process measured it, is corrected by multiplication with this.
   [[nodiscard]] double ReportScale(VgpuId id) const;
-  /// kNotFound lists the existing names.
+  /// The vGPU with that name. kNotFound lists the existing names.
   Result<VgpuId> Find(std::string_view name) const;
 
  private:
+  // Defined in node_state.h.
   struct Vgpu_;
   struct Device_;
   struct Memory_;
@@ -243,7 +245,8 @@ class NodeEngine {
   std::uint64_t next_id_ = 1;
 };
 
-/// 1 … 63 of letters, digits, '.', '_' and '-', not starting with '.' or '-', since the name becomes a file name.
+/// Whether a vGPU can have that name: 1 to kNameBytesMax letters, digits, '.', '_' and '-', not starting with '.' or
+/// '-', since the name becomes a file name.
 Status CheckName(std::string_view name);
 
 }  // namespace weir::engine

@@ -117,7 +117,7 @@ TEST(NodeEngine, AVgpuThatFalselyClaimsToBeBusyStopsDelayingOthers) {
   EXPECT_GT(spent_ns, 1'900'000'000);  // of the two seconds after detection
 }
 
-// On a device that cannot preempt. The long kernel is reserved when it begins, and charged when it ends.
+// The device cannot preempt. The long kernel is reserved when it begins, and charged when it ends.
 TEST(NodeEngine, AVgpuThatWaitsBehindALongKernelKeepsItsClaim) {
   NodeEngine engine({DeviceSpec{"card", "gpu", {}}});
   Actions actions;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's elastic memory: what core/memory decides, carried to vGPUs' gates, and said in words.
+// The elastic memory of a device: applies the decisions of core/memory to vGPUs, and writes the texts for users.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using core::BalloonNote;
 
-/// The recent peak need of one command stays with its vGPU for this long.
+/// The largest need of one recent command counts for this long.
 constexpr Duration kMustKept = seconds(10);
 /// Minimum time between two reports about launches in parts, since a program may launch thousands of times a second.
 constexpr Duration kPartsNotePeriod = seconds(1);
@@ -127,7 +127,8 @@ void NodeEngine::AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions) {
                                                SecondsOf(within))});
 }
 
-/// Reports what is new since the last report. Counts that fell belong to a new executor, so all of them are new.
+/// Reports the launches in parts since the last report. Counts that have fallen belong to a new executor, so that all
+/// of its launches are new.
 void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
   const proto::ExecutorStatistics& stats = vgpu.memory_sample.stats;
   proto::ExecutorStatistics& said = vgpu.parts_said;
@@ -208,7 +209,7 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   if (!memory.needs.empty()) actions.look_again = std::min({actions.look_again, next, turn});
 }
 
-/// Elastic memory with `slots` slots, with all vGPUs of the device at their minima.
+/// Elastic memory of `slots` slots, in which each vGPU of the device holds its minimum.
 Result<std::unique_ptr<NodeEngine::Memory_>> NodeEngine::MakeMemory(const Device_& device, const SetMemory& set,
                                                                     std::uint32_t slots) const {
   const auto params = core::ParamsFrom<core::BalloonParams>(set.params);
@@ -276,8 +277,8 @@ std::uint32_t NodeEngine::SlotsBeside(const Device_& device, const SetMemory& se
   return slots;
 }
 
-/// Rebuilds the slots with the new size; each vGPU gets back the slots that it held and its resident contents, as far
-/// as they fit.
+/// If the number of available slots has changed, rebuilds the memory with it. Each vGPU gets as many slots as it held,
+/// and owns those of its resident contents, as far as they fit.
 Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
   Bytes ours{};

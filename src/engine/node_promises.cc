@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of promised rates: whether the policy of the device keeps them, what they need, and whether that fits.
-// core/oversubscribe/promised_load decides; this file carries it into views and says it in words.
+// Promised rates: whether the policy of the device keeps them, what they need, and whether that fits the device.
+// core/oversubscribe/promised_load decides; this file applies it to the node's vGPUs, and writes the texts for users.
 #include <fmt/format.h>
 
 #include "engine/node_engine.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kNamedMax = 5;
 constexpr Duration kPromisesEvery = seconds(1);
 
-/// "a, b", from the name at `from` on.
+/// "a, b": the names from `from` up to `to`.
 template <typename Names>
 std::string Joined(const Names& names, std::size_t from, std::size_t to) {
   std::string text;
@@ -76,7 +76,7 @@ bool NodeEngine::KeepsRates(const Device_& device) {
 }
 
 /// Upper bound of the time that a frame of the vGPU waited in the driver for others. None: the vGPU uses all of its own
-/// cap, and waits for no others.
+/// cap, so that it waits for its cap and not for others.
 std::optional<Duration> NodeEngine::WaitsForOthersMost(Instant now, const Vgpu_& vgpu) {
   constexpr double kNearlyAll = 0.95;
   const Share cap = vgpu.settings.cap;
@@ -85,7 +85,7 @@ std::optional<Duration> NodeEngine::WaitsForOthersMost(Instant now, const Vgpu_&
   return vgpu.device->OthersUse(now, vgpu);
 }
 
-/// That the policy of the device ignores rates, and how to change it.
+/// The text that the policy of the device ignores rates, and how to change that.
 std::string NodeEngine::Unkept(const Device_& device) {
   const std::vector<std::string_view> keep = core::PoliciesThatKeepRates();
   return fmt::format(
@@ -94,7 +94,8 @@ std::string NodeEngine::Unkept(const Device_& device) {
       device.spec.name, device.policy_name, keep.front(), Joined(keep, 1, keep.size()));
 }
 
-/// What the vGPU's promise needs of its device. A promised share needs what it uses, as in Oversell's load.
+/// The part of its device that the promise of the vGPU needs. A promised share needs what is used, as in the load of
+/// Oversell.
 double NodeEngine::NeedOf(Instant now, const Vgpu_& vgpu) {
   if (vgpu.device->sales->SaleOf(vgpu.id) == core::Sale::kBestEffort) return 0;
   const core::VgpuView& view = vgpu.View();
@@ -102,14 +103,15 @@ double NodeEngine::NeedOf(Instant now, const Vgpu_& vgpu) {
   return view.share_promised ? std::min(vgpu.marks.Rate(now, view.used), 1.0) : 0;
 }
 
-/// Adds up what the promises of a device need, and notes when that stops fitting and when it fits again. Looks at all
-/// vGPUs with promises, so that it is called once in kPromisesEvery, and when promises have changed.
+/// Adds up what the promises of a device need, and reports when that stops fitting and when it fits again. Walks over
+/// all vGPUs with promises, so it is called once in kPromisesEvery, and when promises have changed.
 void NodeEngine::SeePromises(Instant now, Device_& device, Actions& actions) {
   const bool regular = device.promises_at != Instant{};
   device.promises_at = now + kPromisesEvery;
   device.promised = 0;
   device.promised_unknown = 0;
-  // Without selling only a promised rate or latency needs anything, and a change of it clears `promises_at`.
+  // Without overselling, only promised rates and latencies need anything. A change of one clears `promises_at`, so the
+  // list of the last check is complete.
   const bool all = !regular || device.sales->mode() != core::OversellMode::kOff;
   if (all) device.promising = device.all;
   for (Vgpu_* vgpu : device.promising) {
@@ -145,7 +147,7 @@ std::vector<std::string> NodeEngine::GivingWay(const Device_& device) {
   return names;
 }
 
-/// The promise in `settings`, for the vGPU or, where it is null, for a new one.
+/// The status of the promise in `settings`, for `vgpu`, or for a new vGPU if `vgpu` is null.
 PromiseStatus NodeEngine::PromiseOf(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& settings) {
   const Duration interval = PromisedInterval(settings);
   if (interval == Duration{0}) return {};
@@ -156,7 +158,7 @@ PromiseStatus NodeEngine::PromiseOf(const Device_& device, const Vgpu_* vgpu, co
                        .others = std::max(device.promised - (vgpu != nullptr ? vgpu->need : 0), 0.0),
                        .others_unknown = device.promised_unknown - (vgpu != nullptr && vgpu->unknown_need ? 1 : 0)};
   const bool known = status.cost.loops > 0;
-  // Without the cap: more than that is a reason of its own.
+  // Not limited to the cap: a need above the cap is a separate reason not to fit.
   status.need = SecondsOf(status.cost.each) / SecondsOf(interval);
   const bool over_cap = settings.cap < Share::Whole() && status.need > settings.cap.Fraction();
   const double together = status.others + status.need;
@@ -181,7 +183,8 @@ PromiseStatus NodeEngine::Promise(VgpuId id) const {
   return vgpu == nullptr ? PromiseStatus{} : PromiseOf(*vgpu->device, vgpu, vgpu->settings);
 }
 
-/// Refuses a promise that is known not to fit, where the device is sold so. A promise that is not raised stays.
+/// Refuses a promise that is known not to fit, if the device is sold with refuse_rates. A promise that is not raised is
+/// never refused, unless the cap is lowered.
 Status NodeEngine::CheckPromise(const Device_& device, const Vgpu_* vgpu, const VgpuSettings& asked) {
   if (!device.sales->refuses_rates()) return Ok();
   const Duration before = vgpu == nullptr ? Duration{0} : PromisedInterval(vgpu->settings);

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caps that promised rates imply: core/oversubscribe/rate_caps decides, this file carries it into views.
+// The caps that promised rates imply: core/oversubscribe/rate_caps computes them, and this file sets them in the views.
 #include "core/oversubscribe/rate_caps.h"
 #include "engine/node_state.h"
 
 namespace weir::engine {
 namespace {
 
-/// Part of the device that a rate needs now; zero: its cost is not known. The mean over many frames follows a scene
-/// that has just become heavier too slowly. Of tasks that end together only the mean per task is known.
+/// Part of the device that the promised rate needs now; zero: its cost is not known. The cost of the last frames
+/// counts, too, since the mean over many frames follows a scene that has just become heavier too slowly. This is not so
+/// for tasks: of tasks that end together only the mean is known.
 double NeedNow(const core::VgpuView& view, Share cap) {
   if (view.loops_gpu <= Duration{0}) return 0;
   const Duration now = view.draws ? std::max(view.frame_gpu, view.recent_gpu) : Duration{0};
   return core::NeedOf(view.promised, std::max(view.loops_gpu, now), cap);
 }
 
+/// Whether the vGPU uses its promise now.
 bool PromiseRuns(const core::VgpuView& view, Instant now) {
   return view.attached && (view.rate > 0 || core::Competes(view, now, seconds(1)));
 }
 
 }  // namespace
 
-/// Looks at all vGPUs, so it is called once in kRateCapsEvery. A vGPU whose promise does not run keeps what it was
-/// granted, as its promise stands.
+/// Computes the implied caps. Walks over all vGPUs, so it is called once in kRateCapsEvery. A vGPU that does not use
+/// its promise keeps what it was granted.
 void NodeEngine::ComputeRateCaps(Instant now, Device_& device) {
   device.rate_claims.clear();
   for (Vgpu_* vgpu : device.all) {
@@ -45,7 +47,8 @@ void NodeEngine::ComputeRateCaps(Instant now, Device_& device) {
   }
 }
 
-/// On a device whose caps move, what a promise needs decides about its cap already (core/oversubscribe/caps.h).
+/// Applies the implied caps to the views. Not on a device with adaptive overselling, where caps already follow from
+/// what promises need (core/oversubscribe/caps.h).
 void NodeEngine::CapRates(Instant now, Device_& device, Actions& actions) {
   const bool wanted = device.policy->caps_rates() && device.sales->mode() != core::OversellMode::kAdaptive;
   if (!wanted && !device.rates_capped) return;

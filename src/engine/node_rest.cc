@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which vGPUs of a device decisions are about. A vGPU that has been idle for longer than its policy remembers rests:
-// its allowance stays, its gate is not sampled, and its agents ring at entry instead. It is active again before the
-// next decision once a sample of its gate or an event shows that anything has changed.
+// Which vGPUs of a device rest. A vGPU that has been idle for longer than its policy remembers rests: decisions leave
+// it out, its allowance stays, its gate is not sampled, and its agents ring the doorbell at entry instead. It becomes
+// active before the next decision once a sample of its gate or an event shows a change.
 //
 //   views     0 ──── active, by place ──── active ──── resting, in any order ──── size
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace weir::engine {
 namespace {
 
-/// What follows from a vGPU's idleness has been decided within this time after the policy has forgotten it: the rate of
-/// its last second is zero, and vGPUs that gave way have been looked at again.
+/// Time beyond what the policy remembers, until an idle vGPU rests. Within it, decisions take in what follows from the
+/// idleness: the rate of the last second is zero, and the vGPUs that give way are chosen again.
 constexpr Duration kSettles = milliseconds(250);
 
 }  // namespace
@@ -73,7 +73,7 @@ void NodeEngine::Device_::Place(Vgpu_& vgpu) {
   Swap(active++, vgpu.index);
 }
 
-/// The vGPU of the last place gets the free one.
+/// The vGPU with the last place moves to the place that becomes free.
 void NodeEngine::Device_::Drop(const Vgpu_& vgpu) {
   const core::VgpuView view = vgpu.View();
   gone += view.used;
@@ -95,7 +95,7 @@ void NodeEngine::Device_::Drop(const Vgpu_& vgpu) {
   if (last == &vgpu) return;
   all[vgpu.place] = last;
   last->place = vgpu.place;
-  if (!last->resting()) SortIn();  // of the active ones it was the last
+  if (!last->resting()) SortIn();  // its view was the last one of the active vGPUs
 }
 
 void NodeEngine::Device_::Wake(Instant now, Vgpu_& vgpu, Actions& actions) {
@@ -109,7 +109,7 @@ void NodeEngine::Device_::WakeAll(Instant now, Actions& actions) {
   WakeThese(now, actions);
 }
 
-/// Merges them with the active ones, from behind.
+/// Merges the views of the woken vGPUs with the active ones, by place, from the back.
 void NodeEngine::Device_::WakeThese(Instant now, Actions& actions) {
   if (woken.empty()) return;
   std::ranges::sort(woken, {}, &Vgpu_::place);
@@ -144,13 +144,13 @@ bool NodeEngine::Device_::MayRest(const core::VgpuView& view, Instant now) const
 }
 
 void NodeEngine::Device_::LetRest(Instant now, Actions& actions) {
-  // Caps that move, and memory that follows the need, concern idle vGPUs too.
+  // Overselling and elastic memory also decide about idle vGPUs.
   if (sales->mode() != core::OversellMode::kOff || memory) return;
   moved.clear();
   moved_owners.clear();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < active; ++i) {
-    // A cap that a rate implies is lifted first.
+    // A vGPU whose rate implies a cap may rest once that cap is lifted.
     if (!MayRest(views[i], now) || owners[i]->rate_capped) {
       if (kept != i) MoveTo(kept, views[i], owners[i]);
       ++kept;

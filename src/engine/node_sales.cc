@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selling a device: what core/oversubscribe decides, carried into vGPUs' views, and said in words.
+// Selling a device: applies the decisions of core/oversubscribe to the views of vGPUs, and writes the texts for users.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,8 +47,8 @@ std::string NodeEngine::NameOf(VgpuId id) const {
   return found == vgpus_.end() ? "what was free" : found->second->name;
 }
 
-/// Adds to a refusal of a cap which vGPUs have what is sold, those with most of it first, and what can be given
-/// instead.
+/// Completes the refusal of a cap: names the vGPUs to which the device is sold, those with the largest caps first, and
+/// says what can be requested instead.
 Error NodeEngine::WithBuyers(Error refused, const Device_& device, VgpuId asking) {
   constexpr std::size_t kBuyersNamedMax = 5;
   std::vector<const Vgpu_*> buyers;

@@ -17,7 +17,7 @@ namespace weir::engine {
 /// Interval at which an active capped vGPU's bucket is checked under a policy that needs no earlier decision.
 inline constexpr Duration kCapTick = milliseconds(1);
 
-/// `error`, with the vGPU that it is about.
+/// `error` with the name of its vGPU before the message.
 inline Error Of(const std::string& vgpu, Error error) {
   error.message = "vGPU '" + vgpu + "': " + error.message;
   return error;
@@ -35,13 +35,14 @@ inline Duration PromisedInterval(const VgpuSettings& settings) {
   return std::min(settings.latency, by_rate);
 }
 
-/// GPU time at the last eleven tenths of a second, from which the use in the last whole second follows.
+/// The GPU time that was charged at each of the last eleven tenths of a second. The use in the last second follows from
+/// these marks.
 class UseMarks {
  public:
   void Mark(Instant now, Duration used) {
     const std::int64_t index = NsOf(now) / kStep.count();
     if (index == last_) return;
-    // Time without samples counts as idle until now: use is shown when it becomes known.
+    // Time without marks counts as idle: GPU time counts as used when it becomes known.
     const std::int64_t first = last_ < 0 || index - last_ > kMarks ? index - kMarks + 1 : last_ + 1;
     for (std::int64_t i = first; i < index; ++i) At(i) = last_ < 0 ? used : last_used_;
     At(index) = used;
@@ -61,7 +62,7 @@ class UseMarks {
  private:
   static constexpr Duration kStep = milliseconds(100);
   static constexpr std::int64_t kMarks = 11;
-  /// Indices before the node's first second are negative; positions in the ring are not.
+  /// The position of a tenth in the ring. Tenths before the node's first second have negative indices.
   static std::size_t PlaceOf(std::int64_t index) {
     return static_cast<std::size_t>((index % kMarks + kMarks) % kMarks);
   }
@@ -93,21 +94,23 @@ struct NodeEngine::Vgpu_ {
   bool ring_at_end = false;
   std::int64_t expected_allowance_ns = 0;
   Instant sampled_at{};
-  Instant last_progress{};  // last time that it was charged, or had no reason to be
+  Instant last_progress{};  // when it was last charged for work that began or ended, or was idle or had no allowance
 
   // Charges and the driver's account (docs/accounting.md)
   Duration settled{};                              // `used` at the last reading, without work in flight
   Instant settled_at{};                            // {}: there was no reading
-  bool listed = false;                             // a process of it has had a counter
-  std::int64_t reserved_ns = 0;                    // for work in flight, in the unit of reports
+  bool listed = false;                             // a process of it has had a counter in the account
+  std::int64_t reserved_ns = 0;                    // reserved for work in flight, in the unit of reports
   std::int64_t reserved_before_ns = 0;             // the same at the last reading
   Duration reported_before{};                      // reports up to the last reading, reservations included
-  Duration begun{};                                // what the account has counted of work in flight
+  Duration begun{};                                // what the account had counted of work in flight at that reading
   double reported_lately = 0, counted_lately = 0;  // ns of ended work, with older readings weighted less
   double scale = 1;                                // what the account counts for each reported second
+  /// Converts what agents report into GPU time that is charged.
   [[nodiscard]] Duration GpuTimeOf(std::int64_t reports) const { return Duration{Scaled(reports, scale)}; }
+  /// Converse of GpuTimeOf: an allowance in the unit in which agents spend it.
   [[nodiscard]] std::int64_t ReportOf(Duration gpu_time) const { return Scaled(gpu_time.count(), 1 / scale); }
-  /// Keeps the sign: an allowance stays one, and a debt too.
+  /// Rounds away from zero, so that an allowance stays above zero and a debt below.
   static std::int64_t Scaled(std::int64_t ns, double by) {
     if (by == 1) return ns;
     constexpr double kMost = 4e18;
@@ -131,24 +134,24 @@ struct NodeEngine::Vgpu_ {
   core::LoopCosts costs;
   double need = 0;                         // part of the device that its promise needs, as of the last check
   bool unknown_need = false;               // a rate is promised whose cost is not known
-  double rate_need = 0, rate_granted = 0;  // as core::RateClaim has them
-  Share rate_cap = Share::Whole();         // that its promise implies
+  double rate_need = 0, rate_granted = 0;  // core::RateClaim::need and granted, kept for the next call
+  Share rate_cap = Share::Whole();         // the cap that its promise implies
   bool rate_capped = false;                // `rate_cap` is in its view
   core::CapBucket cap_bucket;
   Duration cap_level{};  // of the bucket, at the last decision
   UseMarks marks;
-  Duration used_at_rest{};  // charged until it began to rest
+  Duration used_at_rest{};  // GPU time charged until it began to rest
   std::uint64_t records_lost = 0;
   std::uint64_t records_bad = 0;
   std::uint64_t samples_bad = 0;
 
   // Elastic memory
   MemorySample memory_sample;  // the last sample
-  bool memory_fresh = false;   // it came with the present event
-  bool memory_there = false;   // it came with the last event that had samples: the executor exists
+  bool memory_fresh = false;   // that sample came with the present event
+  bool memory_there = false;   // that sample came with the last GatesSampled: the executor exists
   Bytes memory_must{};         // the most that one recent command needed at once
   Instant memory_must_at{};
-  Instant memory_owes_since{};  // start of an order that is not carried out; {}: none
+  Instant memory_owes_since{};  // since when a memory order is not carried out; {}: there is none
   Instant memory_asks_at{};     // earliest time of the next request
   core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // reason of the last refusal
   proto::ExecutorStatistics parts_said;  // the statistics up to which launches in parts were reported
@@ -159,7 +162,7 @@ struct NodeEngine::Vgpu_ {
   core::VgpuView& View() const;
 };
 
-/// Holders and owners of slots.
+/// Elastic memory of a device: holders and owners of its slots.
 struct NodeEngine::Memory_ {
   core::Balloon balloon;
   core::SlotTurns turns;
@@ -169,8 +172,9 @@ struct NodeEngine::Memory_ {
   std::vector<VgpuId> changed;
 };
 
-/// The views are contiguous, so that policies walk one array; a view's slot is stable while its index may change.
-/// Decisions are about active vGPUs only, so that a vGPU that rests costs nothing at each of them (node_rest.cc).
+/// One device with its vGPUs. The views are contiguous, so that policies walk one array. VgpuView::slot is stable,
+/// while the index of a view may change. Decisions are about active vGPUs only, so that resting ones cost nothing
+/// (node_rest.cc).
 struct NodeEngine::Device_ {
   DeviceSpec spec;
   std::string policy_name;
@@ -193,7 +197,7 @@ struct NodeEngine::Device_ {
   std::vector<Vgpu_*> all;            // by place
   std::vector<core::VgpuView> views;  // of the active vGPUs, by place; then of those that rest, in any order
   std::vector<Vgpu_*> owners;         // of the views, in the same order
-  std::size_t active = 0;             // vGPUs
+  std::size_t active = 0;             // number of active vGPUs
   core::RestingVgpus rest;            // without its views
   std::vector<Vgpu_*> woken;          // scratch: resting vGPUs to be made active
   std::vector<core::VgpuView> moved;  // scratch, as is the next one
@@ -202,34 +206,34 @@ struct NodeEngine::Device_ {
   std::vector<std::uint32_t> free_slots;
   Instant busy_until{};        // earliest expected end of the charged work
   Duration gone{};             // charged to vGPUs that were removed
-  Duration rest_used{};        // charged to the vGPUs that rest, until they began to
-  UseMarks marks;              // of all vGPUs, those that were removed included
-  Duration marked_used{};      // at the last of these marks
-  std::int64_t rated_at = -1;  // tenth of a second of the last marks, and of the active views' rates, which FramesDone
-                               // updates too; -1: a vGPU has none yet
+  Duration rest_used{};        // sum of `used_at_rest` of the vGPUs that rest
+  UseMarks marks;              // of all vGPUs, including those that were removed
+  Duration marked_used{};      // GPU time at the last of these marks
+  std::int64_t rated_at = -1;  // tenth of a second in which Mark last set marks and rates; -1: a new vGPU has none yet
 
   [[nodiscard]] std::span<core::VgpuView> Active() { return std::span(views).first(active); }
   [[nodiscard]] core::RestingVgpus Resting() const;
-  /// A new vGPU is active.
+  /// Adds a new vGPU, which is active.
   void Place(Vgpu_& vgpu);
+  /// Removes a vGPU.
   void Drop(const Vgpu_& vgpu);
   /// Makes a vGPU active, if it rests.
   void Wake(Instant now, Vgpu_& vgpu, Actions& actions);
   void WakeAll(Instant now, Actions& actions);
   /// Makes the vGPUs in `woken` active.
   void WakeThese(Instant now, Actions& actions);
-  /// Lets active vGPUs rest that have been idle for long. The last decision was about all active ones.
+  /// Lets active vGPUs rest that have been idle for long. To be called after a decision about all active vGPUs.
   void LetRest(Instant now, Actions& actions);
   /// The next active vGPU in the order of the views; null after the last one.
   [[nodiscard]] Vgpu_* Behind(const Vgpu_& vgpu) const {
     return vgpu.index + 1 < active ? owners[vgpu.index + 1] : nullptr;
   }
-  /// `charge` is negative if a reservation exceeded the work's actual time.
+  /// Updates `busy_until`. `charge` is negative if a reservation exceeded the actual time of the work.
   void NoteCharge(Instant now, Duration charge) {
     if (charge > Duration{0}) busy_until = std::max(busy_until, now);
     busy_until = std::min(busy_until + charge, now + kChargedWorkMax);
   }
-  /// Marks the use of the active vGPUs, and updates their rates, once in a tenth of a second. Whether it did.
+  /// Marks the use of the active vGPUs, and updates their rates, once in a tenth of a second. Returns whether it did.
   bool Mark(Instant now) {
     const std::int64_t tenth = NsOf(now) / Duration{milliseconds(100)}.count();
     if (tenth == rated_at) return false;
@@ -244,15 +248,17 @@ struct NodeEngine::Device_ {
     rated_at = tenth;
     return true;
   }
-  /// GPU time that others than the vGPU used in the last second, as of the last marks.
+  /// GPU time that other vGPUs used in the last second, as of the last marks.
   [[nodiscard]] Duration OthersUse(Instant now, const Vgpu_& vgpu) const {
     const double used = marks.Rate(now, marked_used) - vgpu.marks.Rate(now, vgpu.View().used);
     return FromSeconds(std::clamp(used, 0.0, 1.0));
   }
 
  private:
+  /// How long a vGPU has to be idle before it may rest.
   [[nodiscard]] Duration RestsAfter(const core::VgpuView& view) const;
   [[nodiscard]] bool MayRest(const core::VgpuView& view, Instant now) const;
+  /// Adds a vGPU to the sums of `rest`, or subtracts it if not `more`.
   void CountResting(const core::VgpuView& view, bool more);
   void MoveTo(std::size_t index, const core::VgpuView& view, Vgpu_* owner);
   void Swap(std::size_t a, std::size_t b);

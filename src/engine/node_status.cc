@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine tells about itself, and the checks of what it is told.
+// What the engine reports about devices and vGPUs, and the check of names.
 #include <fmt/format.h>
 
 #include "engine/node_engine.h"
@@ -57,7 +57,7 @@ Result<VgpuStatus> NodeEngine::Vgpu(Instant now, VgpuId id) const {
   return StatusOf(now, *vgpu, UseOf(now, *vgpu->device));
 }
 
-/// By all vGPUs of the device in the last second, as a part of its capacity.
+/// Use of the device by all of its vGPUs in the last second, as a part of its capacity.
 double NodeEngine::UseOf(Instant now, const Device_& device) {
   double use = 0;
   for (const Vgpu_* vgpu : device.all) use += vgpu->marks.Rate(now, vgpu->View().used);

@@ -7,7 +7,8 @@
 namespace weir::engine {
 namespace {
 
-/// Weight that old readings keep at each reading: the readings of about one second count.
+/// Factor for the weight of older readings at each reading. With ten readings a second, those of about one second
+/// count.
 constexpr double kKeptOfBefore = 0.8;
 
 }  // namespace
@@ -17,9 +18,10 @@ double NodeEngine::ReportScale(VgpuId id) const {
   return found == vgpus_.end() ? 1 : found->second->scale;
 }
 
-/// What the reconciler corrects. Where the account counts, work in flight is charged once it has run. A process that
-/// has ended without a last value is charged what it reported, unscaled: other processes of the vGPU may have reported
-/// so that the scale is small, and may have written any reservation.
+/// The GPU time of the vGPU that the reconciler corrects. If its processes have counters, reservations of work in
+/// flight are left out: the account counts that work when it runs. `partial`: a process has ended without a last value.
+/// It is charged what it reported, without the scale and with reservations, since other processes of the vGPU may have
+/// made the scale small by false reports, and may have written any reservation.
 core::VgpuUse NodeEngine::UseOf(Vgpu_& vgpu, bool partial) {
   Duration& used = vgpu.View().used;
   if (partial) {
@@ -30,9 +32,9 @@ core::VgpuUse NodeEngine::UseOf(Vgpu_& vgpu, bool partial) {
   return {.vgpu = vgpu.id, .reported = used - vgpu.settled - in_flight, .listed = vgpu.listed, .partial = partial};
 }
 
-/// Applies a correction. What the account has not counted yet of the reservations of work in flight stays charged.
-/// Otherwise each reading would return them, and the vGPU could pass the gate again although its work still waits for
-/// the device.
+/// Applies a correction. The part of the reservations of work in flight that the account has not counted yet stays
+/// charged. Otherwise each reading would return that part, and the vGPU could pass the gate again although its work
+/// still waits for the device.
 void NodeEngine::Correct(Vgpu_& vgpu, const core::VgpuUse& use) {
   core::VgpuView& view = vgpu.View();
   const Duration before = view.used;
@@ -42,8 +44,8 @@ void NodeEngine::Correct(Vgpu_& vgpu, const core::VgpuUse& use) {
 }
 
 /// Learns what the account counts for each second that the vGPU's processes report. Only work that has ended is
-/// compared: a reservation counts as a report once its work has ended, and what the account has counted of work in
-/// flight is left out until then.
+/// compared. So a reservation counts as a report once its work has ended, and what the account counts of that work is
+/// left out until then.
 void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
   constexpr double kScaleMax = 100;
   const Duration to_run = vgpu.View().used - vgpu.settled;
@@ -54,7 +56,7 @@ void NodeEngine::LearnScale(Vgpu_& vgpu, const core::VgpuUse& use) {
   vgpu.reported_before = vgpu.View().reported;
   vgpu.reserved_before_ns = vgpu.reserved_ns;
   vgpu.begun = begun;
-  // Readings in which nothing ends say nothing about reports, and must not outweigh those that do.
+  // A reading in which no work ends says nothing about reports, and must not reduce the weight of other readings.
   const double kept = reported > 0 ? kKeptOfBefore : 1;
   vgpu.reported_lately = vgpu.reported_lately * kept + static_cast<double>(reported);
   vgpu.counted_lately = vgpu.counted_lately * kept + static_cast<double>(counted.count());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selling more than there is, on a modelled node in virtual time: the same engine that the daemon runs.
+// Overselling on a modelled node in virtual time, with the same engine that the daemon runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -140,8 +140,8 @@ TEST(Adaptive, AnIdleVgpuReachesItsCeilingWithinTwoStages) {
   EXPECT_NEAR(calm.node.UseSince(before, calm.a), 0.5, 0.02) << "and uses it";
 }
 
-// Beside two vGPUs that use all they get, it waits for them rather than for its slice, and its use over the last second
-// shows little yet.
+// Beside two vGPUs that use all they get, the returning vGPU waits for them and not for its slice, and its use over the
+// last second is still small.
 TEST(Adaptive, AReturningVgpuBesideSeveralReachesItsCeilingWithinTwoStages) {
   Calm calm;
   calm.node.SetPolicy("cap");
@@ -157,7 +157,7 @@ TEST(Adaptive, AReturningVgpuBesideSeveralReachesItsCeilingWithinTwoStages) {
   EXPECT_NEAR(StatusOf(calm.node, calm.a).cap_now.Fraction(), 0.5, 1e-3);
 }
 
-// At any time within a stage: a stage that has hardly begun does not show the need yet, the next one does.
+// The vGPU returns at any time within a stage. A stage that has nearly ended may not show the need; the next one does.
 TEST(Adaptive, AVgpuReturningWithinAStageReachesItsCeilingWithin200Ms) {
   for (const Duration kernel : {milliseconds(2), milliseconds(10)})
     for (Duration offset{}; offset < milliseconds(100); offset += milliseconds(15)) {
@@ -176,7 +176,7 @@ TEST(Adaptive, AVgpuReturningWithinAStageReachesItsCeilingWithin200Ms) {
     }
 }
 
-// Its cap moves some stages after its setting.
+// The cap of the vGPU moves some stages after its setting was changed.
 TEST(Adaptive, UseWithoutACapIsNoDebtUnderALaterOne) {
   ModelNode node;
   node.SetPolicy("proportional-share");
@@ -198,7 +198,7 @@ TEST(Adaptive, UseWithoutACapIsNoDebtUnderALaterOne) {
 
 TEST(Adaptive, AFrameRatePromiseLendsOnlyItsUnneededTime) {
   Calm calm(/*fps=*/30);
-  // It could draw 240 frames/s; 30 of 4 ms are an eighth of the device.
+  // The program could draw 240 frames/s; 30 frames of 4 ms are an eighth of the device.
   calm.node.AddProcess(calm.a, {.think = microseconds(100), .gpu = milliseconds(4)});
   calm.node.RunFor(seconds(6));
   EXPECT_LT(DeviceOf(calm.node).load, 0.4) << "the frames beyond the promised rate are no load";
@@ -214,8 +214,8 @@ TEST(Adaptive, AFrameRatePromiseLendsOnlyItsUnneededTime) {
   EXPECT_LT(DeviceOf(calm.node).account.BrokenPart(), 0.05);
 }
 
-/// a and b have half of the device each, c and d what these don't use; suddenly each needs 45 % of the device for its
-/// 30 frames/s.
+/// The vGPUs a and b were sold half of the device each, c and d what these do not use. Then each of the four needs 45 %
+/// of the device for its 30 frames/s.
 struct FourOverloaded {
   ModelNode node;
   std::vector<VgpuId> ids;

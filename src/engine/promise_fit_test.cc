@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine says of promised rates: whether the policy keeps them, what they need, and whether that fits.
+// What the engine reports about promised rates: whether the policy keeps them, what they need, and whether that fits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ TEST(PromisedRates, OfALatencyOrOfTasksAreRatesToo) {
   EXPECT_EQ(node.engine().Promise(node.AddVgpu("b", tasks)).warnings.size(), 1U);
 }
 
-// The policy decides by its entry in the table, and `cap` by a parameter.
+// Whether a policy keeps rates is in its entry of the table; for `cap` it depends on a parameter.
 TEST(PromisedRates, AreKeptByThePoliciesThatSaySo) {
   ModelNode node;
   const VgpuId game = node.AddVgpu("game", Promised(60));
@@ -191,7 +191,7 @@ TEST(PromiseFits, AreRefusedWhereTheDeviceIsSoldSo) {
       << "the cost of its frames is not known";
 }
 
-// What is promised already stays, also where a new daemon restores it.
+// What was promised before is not refused, also not when a new daemon restores it.
 TEST(PromiseFits, WhatWasPromisedBeforeIsNotRefused) {
   Overpromised over;
   ASSERT_TRUE(over.node.Do(SetVgpu{over.light, Promised(100, 50)}));

@@ -18,9 +18,9 @@ VgpuSettings Fps(double fps) {
 
 struct Seen {
   double fps;
-  double late;  // of its frames
+  double late;  // part of its frames
 };
-/// Over the next `span`.
+/// Rate and late frames of the vGPU in the next `span`.
 Seen Watch(ModelNode& node, VgpuId vgpu, Duration span) {
   const core::FrameTotals before = node.engine().Vgpu(node.now(), vgpu)->totals;
   node.RunFor(span);
@@ -136,9 +136,10 @@ TEST(Hybrid, SwitchesToPromisesOnStarvationAndBackWhenIdle) {
   EXPECT_GT(Watch(node, game, seconds(3)).fps, 30) << "its share is now 60 % + 14 %";
 }
 
-// Three programs need 36, 36 and 48 % of the device. 95 % are divided: where the lightest is the one of 48 %, 23 % are
-// left to it, which are 28.8 frames/s; where it is one of 36 %, 11 %, 18.3 frames/s. Under `cap`, which paces no
-// program, it has up to the whole rest. The order is that of the weights, whatever the frames cost.
+// Three programs need 36, 36 and 48 % of the device, and 95 % are divided. If the program that needs 48 % is the
+// lightest, 23 % are left to it, which are 28.8 frames/s. If a program that needs 36 % is the lightest, 11 % are left
+// to it, which are 18.3 frames/s. Under `cap`, which paces no program, the lightest may use all that is left. The order
+// is that of the weights, independent of the cost of frames.
 TEST(Overload, TheLightestGivesWayUnderEveryPolicyThatKeepsRatesWhereThatIsWanted) {
   for (const std::string_view policy : core::PoliciesThatKeepRates()) {
     for (const std::size_t lightest : {0, 2}) {
@@ -175,7 +176,7 @@ TEST(RoundRobin, GivesProgramsWithFramesOfAnyLengthTheSameGpuTime) {
   node.RunFor(seconds(1));
   auto before = node.Snapshot();
   node.RunFor(seconds(20));
-  // Between frames, a's thinking and the daemon's poll are idle time of its turn.
+  // Between its frames, the think time of a and the time until the next poll are idle time of its turn.
   for (const VgpuId vgpu : {a, b, c}) EXPECT_NEAR(node.ShareSince(before, vgpu), 1.0 / 3, 0.04);
 }
 

@@ -72,7 +72,7 @@ TEST(ImpliedCaps, OfAnUnknownCostLeavesOthersWhatTheyNeed) {
   static_cast<void>(game);
 }
 
-// The promise of 60 frames/s stands: the cap grows with the cost while there is room, and soon enough.
+// The promise of 60 frames/s is kept: the cap grows with the cost, soon enough, while there is room.
 TEST(ImpliedCaps, GrowWhereFramesGetMoreExpensive) {
   // Under `cap` a cap takes effect at the next stage of 100 ms.
   for (const auto& [policy, late_most] : {std::pair{"sla-aware", 3U}, {"cap", 10U}}) {
@@ -121,7 +121,7 @@ TEST(ImpliedCaps, AnOwnCapStays) {
   EXPECT_LT(CapNow(node, game), 0.4);
 }
 
-// Use while no cap was in force is no debt.
+// What was used while no cap was in force is no debt.
 TEST(ImpliedCaps, BeginWithoutDebt) {
   ModelNode node;
   node.SetPolicy("hybrid", {{"cap_rates", 1}, {"wait_s", 3600}});
@@ -141,7 +141,7 @@ TEST(ImpliedCaps, BeginWithoutDebt) {
   EXPECT_GE(RateNow(node, game), 59);
 }
 
-// Under `cap`, an idle device is lent beyond such a cap.
+// Under `cap`, the time of an idle device is lent beyond an implied cap.
 TEST(ImpliedCaps, TheRestOfTheDeviceIsLentUnderCap) {
   ModelNode node;
   node.SetPolicy("cap", {{"cap_rates", 1}});

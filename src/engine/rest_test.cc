@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vGPUs that rest: which they are, and that decisions about the others are the same as without rest.
+// Which vGPUs rest, and that decisions about the others are the same as if no vGPU rested.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 namespace weir::engine {
 namespace {
 
-/// Gates that spend what a script says, whatever the engine grants, and are sampled unless they rest.
+/// An engine, and gates that spend what the test says, whatever the engine grants. Gates of resting vGPUs are not
+/// sampled.
 class Node {
  public:
   explicit Node(PolicyMaker maker = {})
@@ -59,7 +60,7 @@ class Node {
     gates_[id.value].allowance_ns -= gpu.count();
     gates_[id.value].rang = true;
   }
-  /// Does nothing to a gate that does not change.
+  /// Sets the counts of a gate. The agents ring if a count is above zero.
   void Want(VgpuId id, std::uint32_t waiting, std::uint32_t in_flight) {
     gates_[id.value].waiting = waiting;
     gates_[id.value].in_flight = in_flight;

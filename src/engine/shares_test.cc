@@ -65,12 +65,12 @@ TEST(ProportionalShare, GivesIdleTimeOfALimitedProgramToTheOthers) {
   auto before = node.Snapshot();
   node.RunFor(seconds(10));
   EXPECT_GT(node.DeviceUseSince(before), 0.95);
-  EXPECT_GT(node.UseSince(before, light), 0.095);  // its demand is 0.125 on an empty device, 0.1 beside another vGPU
+  EXPECT_GT(node.UseSince(before, light), 0.095);  // its demand is 0.125 on an idle device, 0.1 beside another vGPU
   EXPECT_GT(node.UseSince(before, greedy), 0.80);
 }
 
-// Reports include the turns of others, so they are several times the use, and the account corrects them ten times a
-// second. Neither may cost a vGPU its share.
+// Reports include the turns of other clients, so that they are several times the use. The account corrects them ten
+// times a second. Neither may cost a vGPU its share.
 TEST(ProportionalShare, SharesHoldWhereReportsIncludeTheTurnsOfOthers) {
   for (const int processes : {1, 2, 4}) {
     for (const Duration frame : {milliseconds(4), milliseconds(16), milliseconds(30)}) {
@@ -94,7 +94,7 @@ TEST(ProportionalShare, SharesHoldWhereReportsIncludeTheTurnsOfOthers) {
   }
 }
 
-// Frames that are as long as the time between two readings, so a reading rarely sees one end.
+// Some of the frames are as long as the time between two readings, so that few end between two readings.
 TEST(ProportionalShare, FourProcessesGetNoMoreThanOneWhereReportsIncludeTheTurnsOfOthers) {
   for (const Duration frame : {milliseconds(4), milliseconds(30), milliseconds(100), milliseconds(250)}) {
     ModelNode node;
@@ -163,7 +163,7 @@ TEST(Reserve, CapsEachAtItsShareAndLeavesTheRestUnused) {
   Start(t, "reserve");
   auto before = t.node.Snapshot();
   t.node.RunFor(seconds(20));
-  // Equation 1 saves nothing, so a vGPU that a busy device keeps from its budget has lost it.
+  // By equation 1 nothing is saved, so a vGPU that can't use its budget because the device is busy loses it.
   EXPECT_LE(t.node.UseSince(before, t.a), 0.503);
   EXPECT_GE(t.node.UseSince(before, t.a), 0.42);
   EXPECT_NEAR(t.node.UseSince(before, t.b), 0.30, 0.3 * kPoint);
@@ -277,7 +277,7 @@ RC_GTEST_PROP(ProportionalShare, GivesAnyMixOfSaturatingProgramsItsWeights, ()) 
     weights.push_back(*rc::gen::inRange(10, 100));
     total += weights.back();
     ids.push_back(node.AddVgpu("v" + std::to_string(i), {.weight = static_cast<std::uint32_t>(weights.back())}));
-    // Saturating even if it works alone in its turn: hardly any time of its own between frames.
+    // With hardly any time between frames, a program keeps the device busy even if it runs alone in its turn.
     node.AddProcess(ids.back(), {.think = microseconds(50), .gpu = microseconds(*rc::gen::inRange(500, 30000))});
   }
   node.RunFor(seconds(1));

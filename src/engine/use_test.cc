@@ -25,7 +25,7 @@ TEST(DeviceUse, AVgpuIsChargedByItsProcessesCounters) {
   for (int i = 1; i <= 10; ++i) {
     node.RunFor(milliseconds(100));
     ASSERT_TRUE(count(milliseconds(7) * i));
-    // A frame may be in flight, and the account has not counted all of it.
+    // A frame may be in flight, of which the account has counted only a part.
     EXPECT_GE(Charged(node, vgpu), milliseconds(7) * i);
     EXPECT_LE(Charged(node, vgpu), milliseconds(7) * i + milliseconds(5));
   }
@@ -103,7 +103,7 @@ TEST(DeviceUse, AProcessThatEndsWithoutALastValueIsChargedWhatItReported) {
   EXPECT_EQ(Charged(node, vgpu), before);
 }
 
-// A tenant whose other processes report too much gets a small scale. It must not make short-lived processes cheap.
+// A tenant whose processes report too much gets a small scale. That scale must not make short-lived processes cheap.
 TEST(DeviceUse, AProcessThatEndsWithoutALastValueIsChargedWithoutTheScale) {
   ModelNode node;
   const VgpuId vgpu = node.AddVgpu("a", {});

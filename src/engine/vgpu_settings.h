@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a vGPU. Each is declared once, in Fields(): its value, its name in the control API and in the saved
-// node, its range, its option on the command line, and its metric. JSON, options, scenarios and the check of ranges are
-// derived from it. Pure.
+// The settings of a vGPU. Each setting is declared once, in Fields(): its value, its name in the control API and in the
+// saved node, its range, its option on the command line, and its metric. JSON, options, scenarios and the check of
+// ranges are derived from Fields(). Pure.
 #pragma once
 
 #include <cmath>
@@ -17,13 +17,14 @@
 
 namespace weir::engine {
 
+/// A setting as users see it.
 struct SettingInfo {
   const char* name;              // in the control API, the saved node and scenarios
   double min = 0, max = 0;       // in the unit of `name`; not for choices
   const char* flag = nullptr;    // on the command line; null: given together with the next setting
   const char* value_name = "N";  // of the flag, in the help
   const char* summary = "";      // of the flag, in the help
-  const char* preset = "none";   // of a new vGPU, in the help
+  const char* preset = "none";   // value of a new vGPU, in the help
   Metric metric{};
   const char* zero = nullptr;  // what 0 means, in messages
   bool percent = false;        // a fraction that may be written as a percentage on the command line
@@ -34,7 +35,7 @@ struct VgpuSettings {
   std::uint32_t weight = 100;
   Share cap = Share::Whole();
   double fps = 0;          // promised frames/s; 0: none
-  double tasks_per_s = 0;  // promised tasks/s of a computing program; 0: none. Excludes `fps`
+  double tasks_per_s = 0;  // promised tasks/s of a computing program; 0: none. At most one of the two is set
   Duration latency{};      // promised bound of frame latency; 0: none
   Bytes memory_min{};
   Bytes memory_max{};  // 0: no limit
@@ -120,7 +121,8 @@ inline double SettingNumber(Share value) { return value.Fraction(); }
 inline double SettingNumber(Duration value) { return MillisecondsOf(value); }
 inline double SettingNumber(Bytes value) { return static_cast<double>(value.count); }
 
-/// `number` must be at least 0 and at most kSettingNumberMax of the value's type.
+/// Sets a setting to a number in the unit of its name. `number` must be at least 0 and at most kSettingNumberMax of the
+/// value's type.
 inline void SetSettingNumber(std::uint32_t& value, double number) { value = static_cast<std::uint32_t>(number); }
 inline void SetSettingNumber(double& value, double number) { value = number; }
 inline void SetSettingNumber(Share& value, double number) { value = Share::FromFraction(number); }
@@ -128,14 +130,14 @@ inline void SetSettingNumber(Share& value, double number) { value = Share::FromF
 inline void SetSettingNumber(Duration& value, double number) { value = Duration{std::llround(number * 1e6)}; }
 inline void SetSettingNumber(Bytes& value, double number) { value = Bytes{static_cast<std::uint64_t>(number)}; }
 
-/// Larger numbers overflow the type; of bytes, they are not exact in JSON.
+/// Larger numbers overflow the type. Larger numbers of bytes are not exact in JSON.
 template <typename Value>
 inline constexpr double kSettingNumberMax = std::is_same_v<Value, std::uint32_t> ? 4e9
                                             : std::is_same_v<Value, Share>       ? 4000
                                             : std::is_same_v<Value, Bytes>       ? 0x1p53
                                                                                  : 1e9;
 
-/// kInvalidArgument names the choices.
+/// Sets a setting to the choice of that name. kInvalidArgument names the choices.
 Status SetChoice(core::PartitionMode& value, std::string_view name);
 
 /// Whether `value`, in the unit of the setting's name, is in its range. The message gives the range.
@@ -144,8 +146,8 @@ Status CheckRange(const SettingInfo& info, double value);
 /// Whether the settings are in their ranges and don't contradict each other.
 Status CheckSettings(const VgpuSettings& settings);
 
-/// What becomes of memory settings that are not whole slots: each is rounded up, whether memory is elastic or not.
-/// Empty if they are whole.
+/// Text that says how memory settings are rounded which are not whole slots: each is rounded up, whether memory is
+/// elastic or not. Empty if they are whole.
 std::string MemoryRoundingText(const VgpuSettings& settings);
 
 /// The settings that differ from the defaults, as "weight 50, fps 60"; "defaults" if none does.

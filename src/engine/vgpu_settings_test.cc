@@ -66,7 +66,7 @@ TEST(VgpuSettings, NamesAndOptionsAreUnique) {
   });
 }
 
-// A member that Fields() leaves out could not be set. Sizes differ if one is added to the struct only.
+// A member that Fields() leaves out could not be set. If a member is only added to the struct, the sizes differ.
 TEST(VgpuSettings, EveryMemberIsAField) {
   std::size_t bytes = 0;
   VgpuSettings::Fields([&](const SettingInfo&, auto member) { bytes += sizeof(VgpuSettings{}.*member); });
