@@ -40,6 +40,7 @@ class Waiting {
   proto::ProcessRegion& process_;
 };
 
+/// Whether the peer has closed the connection. Leaves messages in the socket.
 bool SocketClosed(int fd) {
   char byte = 0;
   const ssize_t got = ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -126,8 +127,8 @@ void Agent::Enter(Ticket& ticket, std::int64_t now_ns) noexcept {
   }
   proto::ProcessRegion& process = attachment.process();
   process.reserved_ns.fetch_add(ticket.reserved_ns, std::memory_order_relaxed);
-  // Sequentially consistent here and in the daemon: either the daemon sees this work in flight, or this thread sees
-  // that the daemon wants the doorbell.
+  // Sequentially consistent here and in the daemon (ProcessGate::Count): either the daemon sees this work in flight, or
+  // this thread sees that the daemon wants the doorbell.
   process.in_flight.fetch_add(1, std::memory_order_seq_cst);
   if (attachment.DoorbellWanted(proto::kRingAtEntry)) attachment.RingDoorbell();
   ticket.entered = true;
@@ -156,8 +157,9 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   process.reserved_ns.fetch_sub(reserved_ns, std::memory_order_relaxed);
   process.gpu_ns_total.fetch_add(gpu_ns, std::memory_order_relaxed);
   const bool last = ticket.entered && process.in_flight.fetch_sub(1, std::memory_order_relaxed) == 1;
-  // A daemon that sets the bit at this moment looks again at its next tick, so no stronger order is needed.
+  // No stronger order is needed: a daemon that sets the bit at this moment polls again at its next tick anyway.
   if (last && attachment.DoorbellWanted(proto::kRingAtEnd)) attachment.RingDoorbell();
+  // Time of the driver's present if it was called at once after the wait
   const std::int64_t at_once_ns = std::min(frame.present_ns + ticket.wait_ns, frame.end_ns);
 
   const Lock lock(mutex_);
@@ -198,7 +200,7 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   for (;;) {
     const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
     if (attachment.TryReserve(ticket.reserved_ns)) break;
-    // A paused process can't use its turn, and must not keep it from others.
+    // A paused process can't use its turn, and must not keep the turn from others.
     const bool paused = attachment.process().paused.load(std::memory_order_relaxed) != 0;
     const std::uint32_t turn = TurnBit(Duration{paused ? 0 : now_ns - start_ns});
     NoteTurn(region, turn);
@@ -214,12 +216,10 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
     }
   }
   ticket.wait_ns = now_ns - start_ns;
-  // The daemon wakes one thread. What is left of the allowance is for the next one.
+  // The daemon wakes one thread, and each woken thread wakes the next one while there is allowance left.
   if (region.allowance_ns.load(std::memory_order_relaxed) > 0) WakeNext(region);
 }
 
-// Called with the mutex held. False: the daemon is gone. The attachment was dropped, and the caller continues
-// unthrottled.
 bool Agent::StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket) {
   if (attachment.dropped.load(std::memory_order_relaxed)) {
     if (current_.get() == &attachment) Drop(false);
@@ -240,7 +240,6 @@ void Agent::Drop(bool count_fail_open) {
   Release(current_.release());
 }
 
-// Called with the mutex held, for the agent's own reference and for each ticket's.
 void Agent::Release(Attachment* attachment) {
   if (--attachment->users == 0) delete attachment;
 }
@@ -251,7 +250,7 @@ void Agent::ReadMessages(Attachment& attachment) {
   for (int i = 0; i < kMessagesMax; ++i) {
     auto packet = platform::ReceivePacket(attachment.socket.get(), proto::kAttachMessageBytesMax);
     if (!packet && packet.error().code == Errc::kProtocol) continue;
-    if (!packet || packet->bytes.empty()) {  // no message, or closed, which StillThere handles
+    if (!packet || packet->bytes.empty()) {  // no further message, or the connection is closed (StillThere)
       attachment.messages_seen = sent;
       return;
     }
@@ -268,7 +267,8 @@ void Agent::ReadMessages(Attachment& attachment) {
       case proto::CommandKind::kDrain:
       case proto::CommandKind::kMigrate: ack = {command->sequence, Errc::kInvalidArgument, false}; break;
     }
-    // The daemon does not read: an Ack that does not fit is lost, and the daemon soon treats this agent as dead.
+    // If the daemon does not read, an Ack may not fit into the socket and is lost. The daemon then soon treats this
+    // agent as dead.
     static_cast<void>(platform::SendPacket(attachment.socket.get(), proto::Encode(ack)));
   }
 }
@@ -284,8 +284,8 @@ bool Agent::gated() const noexcept {
          current_->vgpu().mode.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(proto::GateMode::kGated);
 }
 
-// Reads a sequence lock: the number is read before and after the rest and is odd while the rest is written. A mixture
-// of two orders is discarded.
+// Reads a sequence lock: `memory_order` is read before and after the other words, and is odd while they are written. A
+// mixture of two orders is discarded.
 MemoryOrder Agent::memory_order() const noexcept {
   const Lock lock(mutex_);
   if (!current_) return memory_order_;

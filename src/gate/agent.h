@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent's end of the gate, in a tenant's program (a shim) or in an executor. It attaches without its own thread,
-// reserves on entry, settles afterwards, and fails open when the daemon is gone.
+// The agent's end of a gate, in a tenant's program (a shim) or in an executor. An agent has no thread of its own. It
+// reserves GPU time on entry, settles afterwards, and fails open when the daemon is gone.
 //
 //              Welcome                     heartbeat stale, or the socket closed
 //   detached ───────────▶ attached ────────────────────────────────────────────▶ detached
@@ -8,10 +8,9 @@
 //    │ ▼ │
 //    full┘  refused because the vGPU has no place for another process: wait until it has one, or the daemon is gone
 //
-// Bounds: an attempt to attach blocks for at most kAttachWait by default. A daemon that has not answered by then is not
-// waited for again: the connection stays open, and the answer is read when it has come. A wait at the gate or for a
-// place, or a delay, ends at most kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to
-// hang.
+// Bounds: an attempt to attach blocks for at most kAttachWait by default. If the daemon has not answered by then, the
+// connection stays open, and the answer is read at a later call without waiting. A wait at the gate or for a place, or
+// a delay, ends at most kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to hang.
 #pragma once
 
 #include <pthread.h>
@@ -30,14 +29,17 @@
 namespace weir::gate {
 
 inline constexpr Duration kAttachWait = milliseconds(100);
+/// A waiting thread checks after each slice whether the daemon lives.
 inline constexpr Duration kWaitSlice = milliseconds(50);
+/// Time between two attempts to attach while there is no daemon. If a daemon refuses or does not answer, the time
+/// doubles at each attempt, up to kAttachRetryMax.
 inline constexpr Duration kAttachRetry = milliseconds(100);
 inline constexpr Duration kAttachRetryMax = seconds(5);
-/// How often a late answer is looked for; and how long, before the agent connects again.
+/// Interval at which the agent checks for a late answer. After kAnswerLatest it connects again.
 inline constexpr Duration kAnswerLook = milliseconds(10);
 inline constexpr Duration kAnswerLatest = seconds(5);
-/// Longest time between two requests for a place. Less than kHeartbeatStaleNs, which is counted from the last refusal:
-/// a daemon that is busy has the rest of it to answer.
+/// Longest time between two requests for a place. It is shorter than kHeartbeatStaleNs, which is counted from the last
+/// refusal, so that a busy daemon has the rest of that time to answer.
 inline constexpr Duration kPlaceRetryMax = milliseconds(500);
 
 /// Upper bound of a frame interval; longer values are clamped.
@@ -49,9 +51,9 @@ struct Attachment;
 struct Ticket {
   Attachment* attachment = nullptr;
   bool entered = false;
-  bool waited_for_place = false;  // by Arrive: the frame begins now, not when Arrive was called
-  std::int64_t reserved_ns = 0;
-  std::int64_t wait_ns = 0;
+  bool waited_for_place = false;  // Arrive has waited: the frame begins at its return, not at its call
+  std::int64_t reserved_ns = 0;   // GPU time that Enter reserves, and Charge increases
+  std::int64_t wait_ns = 0;       // time that Enter has waited at the gate
 };
 
 /// The pace that the daemon requests. Interval 0: no pace, and no need to synchronise.
@@ -64,15 +66,15 @@ struct Pace {
 /// Times of one frame (CLOCK_MONOTONIC) and its GPU time.
 struct Frame {
   std::uint32_t surface = 0;
-  std::int64_t begin_ns = 0;    // return of the previous present
-  std::int64_t present_ns = 0;  // call of present, before the gate
-  std::int64_t submit_ns = 0;   // call of the driver's present, after the gate; 0: at once after the wait
-  std::int64_t end_ns = 0;      // return of present, or the end of the frame's work where Leave precedes the present
-  std::int64_t gpu_ns = 0;      // in the device's unit
-  std::int64_t sync_ns = 0;
-  std::int64_t pace_ns = 0;
-  std::int64_t predicted_ns = 0;    // of end - submit; 0: no prediction
-  std::int64_t interval_ns = 0;     // frame interval in force; 0: none
+  std::int64_t begin_ns = 0;      // return of the previous present
+  std::int64_t present_ns = 0;    // call of present, before the gate
+  std::int64_t submit_ns = 0;     // call of the driver's present, after the gate; 0: at once after the wait
+  std::int64_t end_ns = 0;        // return of present, or the end of the frame's work where Leave precedes the present
+  std::int64_t gpu_ns = 0;        // in the device's unit
+  std::int64_t sync_ns = 0;       // spent synchronising with the device
+  std::int64_t pace_ns = 0;       // delay before the present that keeps the pace
+  std::int64_t predicted_ns = 0;  // of end - submit; 0: no prediction
+  std::int64_t interval_ns = 0;   // frame interval in force; 0: none
   std::int64_t start_delay_ns = 0;  // of present - begin: delayed before the program began the frame
   std::uint32_t tasks = 0;          // proto::Record::tasks, with its flags
 };
@@ -81,8 +83,8 @@ struct Frame {
 struct MemoryOrder {
   std::uint32_t number = 0;  // ExecutorStatistics::order_done answers with this number
   bool elastic = false;      // false: only `limit` is valid
-  std::uint32_t limit = 0;   // slots it may hold; if not elastic: the limit of its buffers, 0: none
-  std::uint32_t here = 0;    // its assigned slots: contents beyond them must be evicted
+  std::uint32_t limit = 0;   // slots that the vGPU may hold; if not elastic: limit of its buffers, 0: none
+  std::uint32_t here = 0;    // its assigned slots: contents beyond these must be evicted
   std::uint32_t max = 0;     // upper bound of one command's memory; 0: no limit
   friend bool operator==(const MemoryOrder&, const MemoryOrder&) = default;
 };
@@ -96,18 +98,18 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   /// Begins a frame: attaches if an attempt is due, and reads the daemon's messages. While the vGPU has no place for
-  /// this process it waits, because unmanaged it would escape the vGPU's cap. Thread-safe, like all that follows.
-  /// `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must be passed to Leave or Withdraw.
-  /// `attach_wait` limits the wait for the daemon's answer; callers outside a program's frame may wait longer.
+  /// this process, Arrive waits: a process without a place would escape the vGPU's cap. Thread-safe, like all functions
+  /// below. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must be passed to Leave or Withdraw.
+  /// `attach_wait` limits the wait for the daemon's answer. A caller outside a frame of the program may wait longer.
   Ticket Arrive(std::int64_t now_ns, Duration attach_wait = kAttachWait) noexcept;
   /// The pace in force now.
   [[nodiscard]] static Pace PaceOf(const Ticket& ticket) noexcept;
-  /// Sleeps until `until_ns`, or until the interval differs from `interval_ns`. Returns the time. The daemon's death
-  /// ends the sleep within kWaitSlice and sets `gone`; the frame must not be paced then.
+  /// Sleeps until `until_ns`, or until the requested interval differs from `interval_ns`. Returns the time. The death
+  /// of the daemon ends the sleep within kWaitSlice and sets `gone`; the frame must not be paced then.
   std::int64_t Delay(const Ticket& ticket, std::int64_t until_ns, std::int64_t interval_ns, bool& gone) noexcept;
   /// Passes the gate; waits if necessary.
   void Enter(Ticket& ticket, std::int64_t now_ns) noexcept;
-  /// Whether the gate admits only within its allowance now. Others may then wait for this frame's work to end.
+  /// Whether the gate is not open now: other vGPUs may then wait for the end of this frame's work.
   [[nodiscard]] static bool MustWait(const Ticket& ticket) noexcept;
   /// Arrive and Enter, for callers without a pace.
   Ticket Enter(std::int64_t now_ns) noexcept;
@@ -139,12 +141,12 @@ class Agent {
   /// Publishes what an executor's clients use of the device: work-items of unfinished launches and bytes of objects.
   /// No-op while detached.
   void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept;
-  /// Increases with every attach: the new daemon must be told everything again.
+  /// Increases with every attach. After each one, the caller has to report everything again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes the meter and the renderer, also to every daemon that the agent attaches to later.
   void Describe(proto::MeterKind meter, const char* renderer) noexcept;
 
-  /// Says whether the process renders and presents nothing, also to every daemon that the agent attaches to later.
+  /// Publishes whether the process renders without presenting, also to every daemon that the agent attaches to later.
   void ReportOffScreen(bool off_screen) noexcept;
 
   /// For the child of a fork, on the inherited object, before it is abandoned. Closes the parent's connection in the
@@ -155,7 +157,9 @@ class Agent {
   [[nodiscard]] std::string last_error() const;
 
  private:
-  /// What the daemon has said to a Hello.
+  // ArriveNow, AwaitPlace, MayGetPlace and Wait lock mutex_. The other functions are called with it held.
+
+  /// The daemon's answer to a Hello.
   enum class Answer { kNone, kNoPlace, kOther };
 
   Ticket ArriveNow(std::int64_t now_ns, Duration attach_wait);
@@ -170,8 +174,10 @@ class Agent {
   void PublishDescription();
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
+  /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
   bool StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket);
   void Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns);
+  /// Gives up one reference: the agent's own, or that of a ticket.
   void Release(Attachment* attachment);
 
   const std::string attach_path_;
@@ -180,17 +186,17 @@ class Agent {
 
   mutable pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> attached_{false};
-  std::atomic<bool> full_{false};  // the daemon's last answer: the vGPU has no place for this process
+  std::atomic<bool> full_{false};  // the daemon's last answer was that the vGPU has no place for this process
   std::atomic<std::uint64_t> attach_count_{0};
   std::atomic<std::int64_t> next_attempt_ns_{0};
   std::unique_ptr<Attachment> current_;               // guarded by mutex_
-  platform::Fd unanswered_;                           // guarded by mutex_; a connection that said Hello
-  std::int64_t said_hello_ns_ = 0;                    // guarded by mutex_; time of that
+  platform::Fd unanswered_;                           // guarded by mutex_; a connection whose Hello is not answered
+  std::int64_t said_hello_ns_ = 0;                    // guarded by mutex_; time of that Hello
   bool late_ = false;                                 // guarded by mutex_; the last Hello had no answer in time
-  std::int64_t retry_ns_ = 0;                         // guarded by mutex_
-  std::int64_t full_at_ns_ = 0;                       // guarded by mutex_; time of that answer
-  bool full_said_ = false;                            // guarded by mutex_
-  std::int64_t predicted_ns_ = 0;                     // guarded by mutex_
+  std::int64_t retry_ns_ = 0;                         // guarded by mutex_; time until the next attempt
+  std::int64_t full_at_ns_ = 0;                       // guarded by mutex_; time of the last refusal for lack of a place
+  bool full_said_ = false;                            // guarded by mutex_; the user was told of such a refusal
+  std::int64_t predicted_ns_ = 0;                     // guarded by mutex_; mean GPU time of the last frames
   std::string last_error_;                            // guarded by mutex_
   mutable MemoryOrder memory_order_;                  // guarded by mutex_; the last order read
   proto::MeterKind meter_ = proto::MeterKind::kNone;  // guarded by mutex_

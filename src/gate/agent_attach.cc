@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an agent attaches to a gate, also where the daemon answers late, and how it waits for a place in a vGPU that has
-// none for it.
+// How an agent attaches to a gate, also if the daemon answers late, and how it waits for a place in a vGPU that is
+// full.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -14,8 +14,8 @@
 
 namespace weir::gate {
 
-// The mutex is not held while this thread sleeps. Of several threads that wait here, the first whose attempt is due
-// asks for a place.
+// Does not hold the mutex while it sleeps. Of several threads that wait here, the first one that wakes up after an
+// attempt is due asks for a place.
 Ticket Agent::AwaitPlace(Duration attach_wait) {
   for (;;) {
     const timespec nap{.tv_sec = 0, .tv_nsec = kWaitSlice.count()};
@@ -27,7 +27,8 @@ Ticket Agent::AwaitPlace(Duration attach_wait) {
   }
 }
 
-/// Whether the daemon lives, as far as its listener shows. False: the agent fails open.
+/// Whether the agent goes on asking for a place. False: no process listens at the daemon's path, so the agent fails
+/// open.
 bool Agent::MayGetPlace(std::int64_t now_ns) {
   const platform::PthreadLock lock(mutex_);
   if (!full_.load(std::memory_order_relaxed) || !platform::NobodyListens(attach_path_)) return true;
@@ -44,7 +45,7 @@ Attachment* Agent::AttachIfDue(std::int64_t now_ns, Duration wait) {
   if (was_full)
     deadline_ns = std::max(stale_at_ns, now_ns + proto::kHeartbeatStaleNs / 2);
   else if (late_ && wait <= kAttachWait)
-    deadline_ns = now_ns;  // in a frame: the program has been stopped once for this daemon
+    deadline_ns = now_ns;  // in a frame: the program has already waited once for this daemon
   auto made = TryAttach(deadline_ns, answer);
   if (!made) {
     const std::int64_t failed_ns = platform::NowNs();
@@ -78,7 +79,7 @@ void Agent::GotNoPlace(Error why, std::int64_t now_ns) {
 }
 
 void Agent::AttachFailed(Error why, std::int64_t now_ns) {
-  // An absent daemon is cheap to detect. A daemon that does not answer or refuses is asked less and less often.
+  // An absent daemon is cheap to detect. A daemon that does not answer, or refuses, is asked less and less often.
   const bool no_daemon = why.code == Errc::kNotFound || why.code == Errc::kUnavailable;
   retry_ns_ =
       no_daemon ? kAttachRetry.count() : std::clamp(retry_ns_ * 2, 2 * kAttachRetry.count(), kAttachRetryMax.count());
@@ -98,7 +99,8 @@ Status Agent::SayHello() {
   return Ok();
 }
 
-/// A daemon that is busy answers late. Its answer is read from the same connection at a later call.
+/// Sends a Hello, unless one is unanswered, and reads the answer if it comes by the deadline. A busy daemon answers
+/// late: its answer is read from the same connection at a later call.
 Result<std::unique_ptr<Attachment>> Agent::TryAttach(std::int64_t deadline_ns, Answer& answer) {
   if (unanswered_ && platform::NowNs() - said_hello_ns_ >= kAnswerLatest.count()) unanswered_.Reset();
   if (!unanswered_) WEIR_TRY_STATUS(SayHello());

@@ -142,7 +142,7 @@ TEST_F(Gate, AnotherUserIsRefusedWithTheReason) {
   EXPECT_EQ(host().Processes(), 0u);
 }
 
-// A Hello may be sent before, while and after the daemon refuses.
+// The client sends its Hello before, while or after the daemon refuses it.
 TEST_F(Gate, EveryStrangerCanReadItsRefusal) {
   if (::geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
   ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);

@@ -11,16 +11,17 @@
 
 namespace weir::gate {
 
+/// The connection to the daemon, and the shared memory of the gate.
 struct Attachment {
   platform::Fd socket;
   platform::Fd doorbell;
   platform::Mapping vgpu_mapping;
   platform::Mapping process_mapping;
   proto::CpuMask device_cpus{};
-  std::uint64_t messages_seen = 0;  // guarded by the agent's mutex
-  std::uint64_t sequence = 0;       // number of the last record; guarded by the agent's mutex
-  std::int64_t users = 0;           // open tickets and the agent itself; guarded by the agent's mutex
-  std::atomic<bool> dropped{false};
+  std::uint64_t messages_seen = 0;   // messages_sent up to which messages were read; guarded by the agent's mutex
+  std::uint64_t sequence = 0;        // number of the last record; guarded by the agent's mutex
+  std::int64_t users = 0;            // open tickets and the agent itself; guarded by the agent's mutex
+  std::atomic<bool> dropped{false};  // the agent has given it up
 
   [[nodiscard]] proto::VgpuRegion& vgpu() const { return *vgpu_mapping.As<proto::VgpuRegion>(); }
   [[nodiscard]] proto::ProcessRegion& process() const { return *process_mapping.As<proto::ProcessRegion>(); }

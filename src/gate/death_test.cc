@@ -76,7 +76,7 @@ TEST_F(Gate, AnAgentAttachesToTheNextDaemonAtTheSamePath) {
     EXPECT_TRUE(Attach(agent));
     EXPECT_EQ(agent.attach_count(), daemon);
     EXPECT_EQ(host().Processes(), 1u);
-    // The agent must notice the end by itself: through the socket, when it has to wait.
+    // The agent must notice the end of the daemon by itself: through the socket, when it has to wait.
     host().SetMode(GateMode::kPaused);
     const Presenter presenter(agent);
     ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent whose daemon is a false one: it passes its program through, and reports why.
+// An agent whose daemon is not a Weir daemon, or does not behave as one: the agent lets its program pass, and reports
+// why.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -89,7 +90,7 @@ class ForeignDaemon : public ::testing::Test {
  protected:
   ForeignDaemon() : path_(folder_ / "v") {}
 
-  /// An agent that meets such a daemon continues, is not attached and reports why.
+  /// Checks that an agent with such a daemon lets its program pass, is not attached, and reports why.
   void ExpectPassedThrough(FakeDaemon::Answer answer, const std::string& why) {
     const FakeDaemon daemon(path_, std::move(answer));
     Agent agent(path_, proto::Api::kGl, "test");
@@ -117,7 +118,7 @@ TEST_F(ForeignDaemon, ThatIsAHealthyOneIsAttachedTo) {  // otherwise the tests b
   EXPECT_TRUE(WaitUntil([&] { return testing::PresentFrame(agent); })) << agent.last_error();
 }
 
-// As a daemon on a busy host: the answer comes when the agent has failed open, and the agent has not given up.
+// Like a daemon on a busy host: the answer comes after the agent has failed open. The agent still reads it.
 TEST_F(ForeignDaemon, ThatAnswersLateIsAttachedToByTheSameConnection) {
   const Offer offer;
   offer.vgpu_page().allowance_ns = 1'000'000'000;

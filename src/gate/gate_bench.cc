@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of a gate: a frame that passes, attaching, and the daemon's reading. Nothing waits, because allowances are
-// ample.
+// The cost of a gate: a frame that passes, an attachment, a wake, and the reads of the daemon.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -26,7 +25,8 @@ void Present(Agent& agent, std::int64_t now_ns) {
   agent.Leave(ticket, {.surface = 0, .begin_ns = now_ns, .present_ns = now_ns, .end_ns = now_ns, .gpu_ns = 1'000});
 }
 
-// Enter and Leave, with the one read of the clock that every present needs.
+// Enter and Leave, including the one read of the clock that every present needs. Allowances are so large that no frame
+// waits.
 
 void BM_PassWithoutAPath(benchmark::State& state) {
   Agent agent("", proto::Api::kGl, "bench");
@@ -65,7 +65,8 @@ void BM_AttachAndDetach(benchmark::State& state) {
 }
 BENCHMARK(BM_AttachAndDetach)->Unit(benchmark::kMicrosecond)->UseRealTime();
 
-/// For a process that presents 1,000 times a second, the daemon spends a twentieth of this every 50 ms.
+/// Reading a full ring of records. For a process that presents 1,000 times a second, the daemon reads a twentieth of it
+/// every 50 ms.
 void BM_DrainAFullRing(benchmark::State& state) {
   const TempFolder folder;
   GateHost host(folder / "v");
@@ -107,8 +108,8 @@ void BM_DrainAFullRing(benchmark::State& state) {
 }
 BENCHMARK(BM_DrainAFullRing)->Unit(benchmark::kMicrosecond);
 
-/// Waking the only thread that waits: the daemon's call, and the thread's own call for the next one in turn. The thread
-/// has waited for less than 50 ms, as nearly all threads have.
+/// Waking the only thread that waits. The daemon's call is timed, and not the woken thread's own call for the next one
+/// in turn. The thread has waited for less than 50 ms, as nearly all threads have.
 void BM_WakeNext(benchmark::State& state, int waiters) {
   const TempFolder folder;
   GateHost host(folder / "v");

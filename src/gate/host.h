@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's end of the gates: creates regions, accepts attachments, reads what agents wrote (copied once, then
-// checked) and applies the engine's actions. Has no event loop; it exposes the descriptors to watch.
+// The daemon's end of the gates: creates regions, accepts attachments, reads what agents have written (each value is
+// copied once and then checked) and applies the engine's actions. It has no event loop: callers watch its descriptors.
 #pragma once
 
 #include <sys/types.h>
@@ -29,6 +29,7 @@ inline constexpr std::size_t kProcessesPerVgpuMax = 2048;
 /// One day: upper bound of any time that a tenant reports, so that computing with it can't overflow.
 inline constexpr std::int64_t kBelievableNs = 86'400LL * 1'000'000'000;
 
+/// What users are shown of an attached process.
 struct ProcessInfo {
   ProcessId id;
   pid_t pid = 0;
@@ -37,7 +38,7 @@ struct ProcessInfo {
   std::string program;
   std::string renderer;  // as the agent reports it, made printable
   proto::MeterKind meter = proto::MeterKind::kNone;
-  bool off_screen = false;  // it renders and presents nothing
+  bool off_screen = false;  // it renders without presenting
 };
 
 /// A checked frame record of an agent.
@@ -52,18 +53,18 @@ struct HostFrame {
 };
 struct Drained {
   std::vector<HostFrame> frames;
-  std::uint64_t lost = 0;
-  std::uint64_t bad = 0;
+  std::uint64_t lost = 0;  // records that did not fit into the ring
+  std::uint64_t bad = 0;   // implausible records
 };
 
-/// The places that a vGPU has for processes when one of them asks.
+/// The places of a vGPU for processes, at the moment when a process attaches.
 struct Places {
   std::size_t most = kProcessesPerVgpuMax;  // fewer: the daemon keeps its descriptors for other vGPUs
   pid_t executor_pid = 0;                   // a living executor of the daemon, which always gets a place; 0: none
 };
 
-/// What an executor's clients use of the device, clamped. Zero for other programs and for executors before protocol
-/// 1.4.
+/// What the clients of an executor use of the device, clamped. Zero for other programs, and for executors of protocol
+/// versions before 1.4.
 struct DeviceUse {
   std::uint64_t work_items = 0;  // of unfinished launches
   Bytes memory{};                // of all objects
@@ -80,30 +81,31 @@ class ProcessGate {
   [[nodiscard]] proto::Api api() const { return api_; }
   [[nodiscard]] pid_t pid() const { return peer_.pid; }
   [[nodiscard]] int socket() const { return socket_.get(); }
-  /// Sends `signal` to an executor (Api::kOpenCl) to end it. The signal goes to the process that connected, never to
-  /// another one that has reused its pid. No effect for other programs, or if the kernel offers no pidfd of the peer.
+  /// Sends `signal` to an executor (Api::kOpenCl) to end it. The signal goes to the process that connected, and never
+  /// to another process that has reused its pid. No effect for other programs, or if the kernel offers no pidfd of the
+  /// peer.
   void EndExecutor(int signal) const;
   [[nodiscard]] ProcessInfo Info() const;
-  /// Whether the process presents frames now, as far as it says.
+  /// Whether the process presents frames now, by its own report.
   [[nodiscard]] bool Draws() const {
     return proto::Draws(api_) && page().off_screen.load(std::memory_order_relaxed) != 1;
   }
-  /// Compares Draws() with the last call; before the first one it is assumed to be as its API says. True: it differs.
+  /// Returns whether Draws() has changed since the last call. The first call compares with what the API suggests.
   bool ObserveDraws() { return std::exchange(off_screen_seen_, !Draws()) != !Draws(); }
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }
   [[nodiscard]] std::uint32_t InFlight() const { return Count(page().in_flight); }
-  /// Clamped to 0 … kBelievableNs, whatever the tenant wrote.
+  /// GPU time reserved for work in flight, clamped to 0 … kBelievableNs.
   [[nodiscard]] std::int64_t ReservedNs() const {
     return std::clamp<std::int64_t>(page().reserved_ns.load(std::memory_order_relaxed), 0, kBelievableNs);
   }
-  /// Compares the process's charges with the last call. True: work has started or ended since then.
+  /// Compares the charges of the process with those at the last call. True: work has begun or ended since then.
   bool Observe(std::int64_t now_ns);
-  /// How long the process has had work in flight without a charge, according to Observe; 0: nothing is in flight.
+  /// How long the process has had work in flight without a charge, as of the last Observe; 0: nothing is in flight.
   [[nodiscard]] std::int64_t UnreportedNs(std::int64_t now_ns) const;
   /// An executor's statistics, limited to plausible values.
   [[nodiscard]] proto::ExecutorStatistics Memory() const;
   [[nodiscard]] DeviceUse Use() const;
-  /// Appends the records since the last call. A record later than `now_ns` is not believed.
+  /// Appends the records since the last call. A record that ends more than a second after `now_ns` is bad.
   void Drain(std::int64_t now_ns, Drained& into);
   /// Reads the agent's packets. False: the agent has closed the connection or sent an invalid packet.
   bool ReadAcks();
@@ -116,14 +118,14 @@ class ProcessGate {
   ProcessId id_;
   platform::Fd socket_;
   platform::Peer peer_;
-  platform::Fd process_;  // pidfd of an executor; empty: other programs, or unknown
+  platform::Fd process_;  // pidfd of an executor; empty for other programs, and if the kernel offers none
   proto::Api api_;
   std::string program_;
   platform::Mapping region_;
-  std::uint64_t tail_ = 0;
-  std::uint64_t sequence_ = 0;
-  std::uint64_t dropped_seen_ = 0;
-  bool off_screen_seen_ = false;  // as of the last ObserveDraws
+  std::uint64_t tail_ = 0;          // the daemon's own copy of ProcessRegion::tail, which the tenant can overwrite
+  std::uint64_t sequence_ = 0;      // of the last good record
+  std::uint64_t dropped_seen_ = 0;  // records_dropped at the last Drain
+  bool off_screen_seen_ = false;    // as of the last ObserveDraws
   // As of the last Observe:
   std::uint32_t in_flight_seen_ = 0;
   std::int64_t settled_seen_ns_ = 0;
@@ -163,34 +165,37 @@ class VgpuGate {
   [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
   [[nodiscard]] int listener() const { return listener_.get(); }
   [[nodiscard]] int doorbell() const { return doorbell_.get(); }
+  /// Empties the doorbell without blocking.
   void AnswerDoorbell();
 
   /// Accepts one connection; the caller then waits for its Hello. kTimeout: none is queued. kPermissionDenied: the user
   /// may not attach; the connection was refused and closed.
   Result<platform::Fd> Accept();
-  /// Reads and answers the Hello of an accepted connection that is readable. On an error the peer was told the reason
-  /// if possible; kResourceExhausted: there is no place, and its agent waits for one.
+  /// Reads and answers the Hello of an accepted connection that is readable. After an error the peer has been told the
+  /// reason, if possible. kResourceExhausted: there is no place, and the agent of the peer waits for one.
   Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, const Places& places = {});
   void Detach(ProcessId id);
   [[nodiscard]] const std::map<ProcessId, std::unique_ptr<ProcessGate>>& processes() const { return processes_; }
 
+  /// Renews the heartbeat, by which agents see that the daemon lives.
   void Beat(std::int64_t now_ns) { page().heartbeat_ns.store(now_ns, std::memory_order_relaxed); }
   void Publish(const Controls& controls);
   /// The number of the last published memory order; 0: none yet.
   [[nodiscard]] std::uint32_t memory_order() const { return memory_order_; }
-  /// `points`: a set of proto::kRingAtEntry and kRingAtEnd.
+  /// Requests that agents ring the doorbell. `points`: a set of proto::kRingAtEntry and kRingAtEnd.
   void WantDoorbell(std::uint32_t points) { page().doorbell_wanted.store(points, std::memory_order_seq_cst); }
-  /// Clamped to ± kBelievableNs, whatever a tenant wrote.
+  /// The allowance, clamped to ± kBelievableNs.
   [[nodiscard]] std::int64_t AllowanceNs() const {
     return std::clamp(page().allowance_ns.load(std::memory_order_relaxed), -kBelievableNs, kBelievableNs);
   }
   void Grant(std::int64_t delta_ns) { page().allowance_ns.fetch_add(delta_ns, std::memory_order_relaxed); }
-  /// Wakes all threads that wait, for whatever reason.
+  /// Wakes all threads that wait, for an allowance, a pace or a memory order.
   void Wake();
-  /// Wakes the thread whose turn it is to pass (gate/turns.h); it wakes the next one while there is allowance left.
+  /// Wakes the thread whose turn it is (gate/turns.h). That thread wakes the next one while there is allowance left.
   void WakeNext();
-  /// Sends to every attached agent. Returns the processes that can't take the message and must be detached.
+  /// Sends a command to every attached agent. Returns the processes that can't take the message and must be detached.
   std::vector<ProcessId> Tell(proto::CommandKind command, std::uint64_t argument);
+  /// How often an agent has failed open, by the agents' own count.
   [[nodiscard]] std::uint64_t FailOpens() const { return page().fail_opens.load(std::memory_order_relaxed); }
 
  private:

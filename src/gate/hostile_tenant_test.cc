@@ -40,7 +40,7 @@ class HostileTenant : public ::testing::Test {
  protected:
   HostileTenant() : path_(folder_ / "v"), host_(path_) {}
 
-  /// An honest agent is still served.
+  /// Checks that an honest agent is still served.
   void ExpectServed() {
     Agent honest(path_, proto::Api::kGl, "honest");
     EXPECT_TRUE(WaitUntil([&honest] { return testing::PresentFrame(honest); })) << honest.last_error();
@@ -52,7 +52,7 @@ class HostileTenant : public ::testing::Test {
   GateHost host_;
 };
 
-/// The daemon's view of a region is within its bounds, whatever the region holds.
+/// Checks that what the daemon reads from a region is within its bounds, for any contents of the region.
 void ExpectSane(const ProcessGate& process, const Drained& drained, std::int64_t now_ns) {
   EXPECT_LE(drained.frames.size(), proto::kRingRecords);
   EXPECT_LE(drained.bad, proto::kRingRecords + 1);
@@ -327,7 +327,7 @@ TEST_F(HostileTenant, MoreProcessesThanAVgpuMayHaveAreRefused) {
         << "the executor has a place beside theirs";
   }
   ASSERT_TRUE(WaitUntil([this] { return host_.Processes() == kProcessesPerVgpuMax; }));
-  host_.SetExecutor(::getpid());  // has attached, as have all these clients
+  host_.SetExecutor(::getpid());  // this process, to which all these clients belong, has attached before
   EXPECT_FALSE(RawClient(path_).Attach()) << "an executor has one place";
   clients.pop_back();
   ASSERT_TRUE(WaitUntil([this] { return host_.Processes() == kProcessesPerVgpuMax - 1; }));

@@ -5,7 +5,7 @@
 namespace weir::gate {
 namespace {
 
-/// The next Ack of the first process; waits for it.
+/// Waits for the next Ack of the first process.
 proto::Ack NextAck(GateHost& host) {
   proto::Ack ack;
   EXPECT_TRUE(WaitUntil([&] {

@@ -37,7 +37,7 @@ TEST_F(FullGate, AProcessWithoutAPlaceWaitsUntilAnotherEnds) {
   LeaveNow(second, presenter.ticket(), 0);
 }
 
-// The wait for a place is part of no frame: it would count as a long one.
+// The wait for a place is not part of a frame. Otherwise that frame would count as a long one.
 TEST_F(FullGate, TheFrameBeginsWhenTheProcessHasItsPlace) {
   host().SetPlaces(0);
   Agent agent = MakeAgent();
@@ -89,7 +89,7 @@ TEST_F(FullGate, TheDaemonsDeathEndsTheWait) {
   EXPECT_TRUE(PresentUntilAttached(agent)) << agent.last_error();
 }
 
-/// Answers connections as a daemon without a place, until told otherwise.
+/// A daemon that refuses each connection as the test says.
 class FullDaemon {
  public:
   explicit FullDaemon(const std::string& path) : listener_(*platform::ListenSeqPacket(path, 0600)) {}
@@ -117,7 +117,7 @@ class FullDaemonTest : public ::testing::Test {
 TEST_F(FullDaemonTest, ThatHangsEndsTheWait) {
   const Presenter presenter(agent_);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(daemon_.Refuse(Errc::kResourceExhausted));
-  // It listens and says nothing more.
+  // The daemon listens, and sends nothing more.
   ASSERT_TRUE(WaitUntil([&] { return presenter.passed(); }));
   EXPECT_EQ(presenter.ticket().attachment, nullptr);
 }

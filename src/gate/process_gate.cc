@@ -16,7 +16,8 @@ constexpr std::uint32_t kThreadsMax = 1024;
 /// Upper bounds of plausible values; sums over 10,000 vGPUs stay within 64 bits.
 constexpr std::uint64_t kBytesMax = 1ULL << 50, kWorkItemsMax = 1ULL << 48;
 
-/// Times must be ordered and in the past; durations must be so small that their sums can't overflow.
+/// Whether a record can be true: its times must be ordered and in the past, and its durations so small that sums of
+/// them can't overflow.
 bool Plausible(const proto::Record& record, std::uint64_t last_sequence, std::int64_t now_ns) {
   constexpr std::int64_t kDay = kBelievableNs;
   constexpr std::int64_t kClockSlack = 1'000'000'000;
@@ -90,8 +91,8 @@ DeviceUse ProcessGate::Use() const {
 proto::ExecutorStatistics ProcessGate::Memory() const { return LoadStatistics(page()); }
 
 std::uint32_t ProcessGate::Count(const proto::AtomicU32& word) {
-  // Sequentially consistent, like the agent's write: an agent that misses the doorbell request is seen here
-  // (Agent::Enter).
+  // Sequentially consistent, like the agent's write (Agent::Enter): an agent that has missed the request for the
+  // doorbell is seen here.
   const std::uint32_t count = word.load(std::memory_order_seq_cst);
   return count <= kThreadsMax ? count : 0;
 }
@@ -118,7 +119,7 @@ void ProcessGate::Drain(std::int64_t now_ns, Drained& into) {
   dropped_seen_ = dropped;
 
   const std::uint64_t head = page().head.load(std::memory_order_acquire);
-  if (head - tail_ > proto::kRingRecords) {  // also if the head went backwards
+  if (head - tail_ > proto::kRingRecords) {  // also true if the head went backwards
     ++into.bad;
     tail_ = head;
   }

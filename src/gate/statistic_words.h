@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An executor's statistics in shared memory: how each value is written to its word, and read from it. A 32-bit word of
-// a duration counts microseconds, a 64-bit word nanoseconds. Values that don't fit a word are written as its largest
-// one.
+// a duration counts microseconds, a 64-bit word nanoseconds. A value that is too large for its word is written as the
+// largest value of the word.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,12 @@
 
 namespace weir::gate {
 
+/// The number that 1 in the word stands for.
 template <typename Value, typename Word>
 inline constexpr std::uint64_t kStatisticUnit =
     std::is_same_v<Value, Duration>&& std::is_same_v<Word, proto::AtomicU32> ? 1000 : 1;
 
+/// Writes all words. `order_done` is written last: a daemon that reads it also reads the values that belong to it.
 inline void StoreStatistics(const proto::ExecutorStatistics& from, proto::ProcessRegion& to) {
   proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo&, auto member, auto word_of) {
     auto& word = word_of(to);
@@ -32,7 +34,7 @@ inline void StoreStatistics(const proto::ExecutorStatistics& from, proto::Proces
 
 /// Copies each word once and limits it to a plausible value, because a tenant may control its executor.
 inline proto::ExecutorStatistics LoadStatistics(const proto::ProcessRegion& from) {
-  // Totals may come from any time: only their differences are used.
+  // Bounds of plausible values. Totals may be large: only their differences are used.
   static constexpr std::uint64_t kBytesMax = 1ULL << 50, kTimeMax = 1ULL << 61;
   proto::ExecutorStatistics out;
   out.order_done = from.memory.order_done.load(std::memory_order_acquire);

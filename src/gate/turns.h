@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose turn it is of the threads that wait for a vGPU's allowance. Without turns, whichever thread is scheduled first
-// after a grant takes the allowance, and some processes wait many times as long as others.
+// The order in which threads that wait for a vGPU's allowance are woken. Without an order, the thread that is scheduled
+// first after a grant takes the allowance, and some processes wait many times as long as others.
 //
-// All wait on one futex word. The kernel wakes the thread first that has slept longest, but every thread wakes up each
-// kWaitSlice to see whether the daemon lives, and goes to the end of that queue. So a thread's age is in the bits that
-// it waits with: of two threads, the one that has waited twice as long is woken first. Agents without bits match all.
+// All threads wait on one futex word. The kernel wakes the thread that has slept longest, but every thread wakes up
+// once in kWaitSlice to check whether the daemon lives, and then goes to the end of the kernel's queue. Therefore the
+// futex bits with which a thread waits show its age: of two threads, the one that has waited twice as long is woken
+// first. Agents that set no bits match every wake.
 //
-// VgpuRegion::waiting_ages tells which ages a waker has to try, so that waking the only thread that waits is one system
-// call. A bit may stay behind when its thread has left. It must not be missing while its thread sleeps, so a waker that
+// VgpuRegion::waiting_ages shows which ages a waker has to try, so that waking the only thread that waits is one system
+// call. A bit may remain set after its thread has left. It must not be clear while its thread sleeps, so a waker that
 // clears a bit increments the futex word afterwards:
 //
 //   waiter    reads the word ──▶ sets its bit ──▶ sleeps, if the word is the same
 //   waker     clears the bit ──▶ increments the word ──▶ wakes; sets the bit again if a thread was there
 //
-// If the bit was set before it was cleared, the word was read before it was incremented: the thread does not fall
-// asleep, and sets its bit again.
+// If the waiter set its bit before the waker cleared it, the waiter has also read the word before the increment: it
+// does not fall asleep, and sets its bit again.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@
 
 namespace weir::gate {
 
-/// Ages are told apart up to 51 s.
+/// Number of ages. Waits of more than 51 s have the same age.
 inline constexpr int kTurnAges = 12;
 inline constexpr std::uint32_t kAllTurns = (1U << kTurnAges) - 1;
 /// Bit of threads that wait for something else than the allowance: a pace, a memory order.
@@ -39,13 +40,13 @@ constexpr std::uint32_t TurnBit(Duration waited) {
   return 1U << std::min(static_cast<int>(std::bit_width(slices)), kTurnAges - 1);
 }
 
-/// To be called by a thread before it sleeps with this bit, after it has read the futex word.
+/// Sets the bit of a thread that will sleep with it. To be called after the thread has read the futex word.
 inline void NoteTurn(proto::VgpuRegion& region, std::uint32_t bit) {
   if ((region.waiting_ages.load(std::memory_order_seq_cst) & bit) == 0)
     region.waiting_ages.fetch_or(bit, std::memory_order_seq_cst);
 }
 
-/// Wakes the thread whose turn it is, if one waits. `wake`: FutexWakeOne, or a test's.
+/// Wakes the thread whose turn it is, if one waits. `wake`: FutexWakeOne, or the replacement of a test.
 template <typename Wake>
 void WakeNext(proto::VgpuRegion& region, Wake wake) {
   for (std::uint32_t ages = region.waiting_ages.load(std::memory_order_seq_cst) & kAllTurns; ages != 0;) {
@@ -57,7 +58,7 @@ void WakeNext(proto::VgpuRegion& region, Wake wake) {
     region.waiting_ages.fetch_or(oldest, std::memory_order_seq_cst);  // others of this age may wait
     return;
   }
-  wake(region.wake_word, kAllTurns);  // agents before 1.8 set no bits
+  wake(region.wake_word, kAllTurns);  // agents of protocol versions before 1.8 set no bits
 }
 inline void WakeNext(proto::VgpuRegion& region) { WakeNext(region, &platform::FutexWakeOne); }
 

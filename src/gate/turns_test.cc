@@ -22,7 +22,7 @@ TEST(TurnBit, TellsAgesApartByDoubling) {
   EXPECT_LT(TurnBit(seconds(86'400)), kWaitsForNoTurn);
 }
 
-/// Records the ages that a waker tries. A thread is there for each of `there`.
+/// Records the ages that a waker tries. For each age in `there`, a thread waits.
 struct Wakes {
   std::uint32_t there = 0;
   std::vector<std::uint32_t> tried{};
@@ -59,8 +59,8 @@ TEST(WakeNext, TriesTheOldestAgeFirstAndForgetsAgesAtWhichNobodyWaits) {
   EXPECT_EQ(TriedBy(*region, 0), std::vector{kAllTurns});
 }
 
-// A thread that has set its bit and does not sleep yet is not found by the call. It must not sleep with the bit
-// cleared.
+// A wake does not find a thread that has set its bit and does not sleep yet. That thread must not fall asleep with its
+// bit cleared.
 TEST(WakeNext, ClearsABitBeforeItIncrementsTheWordOfThoseWhoSetIt) {
   const auto region = std::make_unique<proto::VgpuRegion>();
   const std::uint32_t word = region->wake_word;
@@ -75,8 +75,8 @@ TEST(WakeNext, ClearsABitBeforeItIncrementsTheWordOfThoseWhoSetIt) {
   EXPECT_EQ(TriedBy(*region, 1), std::vector{1U});
 }
 
-// Each grant is for one frame. A wake of all threads gave some processes a fifth of the mean, and others three times
-// it.
+// Each grant is for one frame. When a grant woke all threads, some processes got a fifth of the mean, and others three
+// times the mean.
 TEST_F(Gate, ManyProcessesGetTheAllowanceInTurn) {
   constexpr int kProcesses = 32, kEach = 12;
   host().SetMode(GateMode::kGated);

@@ -15,8 +15,8 @@
 namespace weir::gate {
 namespace {
 
-/// Tells the peer why it is refused, and closes the connection. A Hello that arrives meanwhile doesn't reset the
-/// connection, so the peer can read the Refusal.
+/// Tells the peer why it is refused, and closes the connection. A Hello that arrives meanwhile does not reset the
+/// connection, so that the peer can read the Refusal.
 Error Refuse(platform::Fd connection, Error why) {
   platform::SendLastPacket(std::move(connection), proto::Encode(proto::Refusal{why.code, why.message}));
   return why;
@@ -37,7 +37,7 @@ Result<std::unique_ptr<VgpuGate>> VgpuGate::Make(VgpuId id, const std::string& s
 }
 
 VgpuGate::~VgpuGate() {
-  if (listener_) ::unlink(socket_path_.c_str());  // otherwise the path belongs to another listener
+  if (listener_) ::unlink(socket_path_.c_str());  // without a listener, the path belongs to another process
 }
 
 void VgpuGate::AnswerDoorbell() {
@@ -145,7 +145,7 @@ std::vector<ProcessId> VgpuGate::Tell(proto::CommandKind command, std::uint64_t 
   ++messages_sent_;
   for (const auto& [id, process] : processes_)
     if (!process->Send({messages_sent_, command, argument})) deaf.push_back(id);
-  // Stored after the sending, so that a reader of the count finds the messages.
+  // Stored after the messages were sent, so that an agent that reads the count finds them.
   page().messages_sent.store(messages_sent_, std::memory_order_release);
   Wake();
   return deaf;
