@@ -41,17 +41,20 @@ engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration a
 namespace {
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
-/// Who waited, queued or ran for this part of every second wanted the device all the time.
+/// A tenant that waited, queued or ran for this part of every second always wanted the device.
 constexpr double kAlways = 0.98;
-/// Shares and rates are promised within this, besides what frames that can't be cut short come to.
+/// Tolerance of shares and rates, in addition to frames that cannot be cut short.
 constexpr double kWithin = 0.02;
-/// Part of its frames' GPU time that who wants the device all the time may think.
+/// A program competes without a pause if its CPU time per frame is at most this part of its GPU time.
 constexpr double kThinks = 0.03;
-/// Parts of the device that is kept for others' next frames at most, while somebody always wants it.
+/// A program that always wants the device gets at least this part of its weight's share of it. Policies may leave the
+/// rest idle while they wait for the next frames of other programs.
 constexpr double kFloor = 0.5;
-/// After a late frame the next are shorter, until a stall of four intervals is made good (core/schedule/frame_pacer.h).
+/// A process may make this many frames too many: after a late frame the next intervals are shorter, until a stall of up
+/// to four intervals is made good (core/schedule/frame_pacer.h).
 constexpr double kFramesMadeGood = 6;
-/// Demands fit well when they come to this part of the device, and their longest frames to this part of an interval.
+/// The device easily suffices if all demands together are below kFits of it, and the longest frames together are below
+/// kFitsInterval of an interval.
 constexpr double kFits = 0.6;
 constexpr double kFitsInterval = 0.9;
 
@@ -65,7 +68,8 @@ Duration MeanFrame(const Tenant& tenant) {
   return mean;
 }
 
-/// Where ceilings are sold by a ratio a cap is that part of one; 1 where they never are.
+/// The highest ratio at which the run sells ceilings statically: a cap may be as low as a ceiling divided by it. 1 if
+/// there is none.
 double MostStaticRatio(const Run& run) {
   double most = 1;
   const auto with = [&](core::OversellMode mode, const core::PolicyParams& given) {
@@ -83,7 +87,7 @@ struct Span {
   Duration from{}, to{};
 };
 
-/// When something happens to a device or to who uses it.
+/// The times of faults on a device, of changes that concern it, and of its tenants' starts and ends.
 std::vector<Span> Disturbances(const Scenario& scenario, const Run& run, std::uint32_t device) {
   std::vector<Span> all{{Duration{0}, Duration{0}}};
   const auto is_here = [&](const std::string& name) {
@@ -103,11 +107,11 @@ std::vector<Span> Disturbances(const Scenario& scenario, const Run& run, std::ui
   return all;
 }
 
-/// A tenant beside its record.
+/// A tenant with its record.
 struct Seen {
   const Tenant* tenant = nullptr;
   const TenantRecord* record = nullptr;
-  engine::VgpuSettings settings{};  // in force in the stretch that is looked at
+  engine::VgpuSettings settings{};  // in force in the stretch that is checked
 };
 
 class Checker {
@@ -126,7 +130,7 @@ class Checker {
       for (const Stretch& stretch : CalmStretches(scenario_, run_, device)) {
         const std::vector<Seen> here = Here(device, stretch);
         CheckProgress(here, stretch);
-        // Where caps move, or customers come and go, weights alone say little (CheckSelling).
+        // Where caps move, or customers come and go, shares do not follow from weights alone (see CheckSelling).
         if (stretch.to_s - stretch.from_s < kStretchMin || Sells(run_) || AnyCustomers(device)) continue;
         if (stretch.policy == "proportional-share" || stretch.policy == "round-robin") CheckShares(here, stretch);
         if (stretch.policy == "sla-aware") CheckRates(here, stretch, device);
@@ -156,7 +160,7 @@ class Checker {
   }
   static double Extent(const Seen& seen) { return SecondsOf(ExtentOf(*seen.tenant)); }
 
-  /// Who is there all along.
+  /// The tenants that are present during the whole stretch.
   std::vector<Seen> Here(std::uint32_t device, const Stretch& stretch) const {
     std::vector<Seen> here;
     for (const TenantRecord& record : record_.tenants)
@@ -167,7 +171,8 @@ class Checker {
     return here;
   }
 
-  /// Where devices are sold others have what is left, which may be nothing.
+  /// Whether the tenant is promised anything in the stretch. Where devices are sold, only vGPUs that were guaranteed
+  /// before it are: the others get what is left of the device, which may be nothing.
   bool IsFirm(const TenantRecord& record, const Stretch& stretch) const {
     return !Sells(run_) || (!record.terms.empty() && record.terms.back().sale == core::Sale::kGuaranteed &&
                             record.terms.back().at_ns <= (stretch.from_s - kSettled / seconds(1)) * kSecondNs);
@@ -183,7 +188,8 @@ class Checker {
              fault.until + seconds(1) >= from;
     });
   }
-  /// What is charged to nobody, or given back: the frames of processes that are killed or end.
+  /// How often one of the tenant's processes was killed in this time. Each time, a frame in flight is charged to no
+  /// vGPU, or its reservation is given back.
   double Killed(const Seen& seen, Duration from, Duration to) const {
     double kills = 0;
     for (const Fault& fault : scenario_.faults)
@@ -193,7 +199,7 @@ class Checker {
     return kills;
   }
 
-  /// The highest in force in a second.
+  /// The highest cap in force in this time, or up to 100 ms before it.
   Share CapIn(const Seen& seen, Duration from, Duration to) const {
     Share cap = SettingsAt(run_, *seen.tenant, from).cap;
     for (const Change& change : run_.changes)
@@ -201,7 +207,7 @@ class Checker {
         cap = std::max({cap, change.settings.cap, SettingsAt(run_, *seen.tenant, change.at - nanoseconds(1)).cap});
     return cap;
   }
-  /// The same of what was sold: a higher one may have been refused.
+  /// The same of the ceilings that were sold. A change to a higher cap may have been refused.
   static Share CeilingIn(const TenantRecord& record, Duration from, Duration to) {
     double ceiling = 0;
     for (std::size_t i = 0; i < record.terms.size(); ++i) {
@@ -219,7 +225,7 @@ class Checker {
       const Share cap = Sells(run_) ? CeilingIn(*seen.record, from, to) : CapIn(seen, from, to);
       if (cap >= Share::Whole()) continue;
       const double used = Sum(seen.record->gpu_ns_by_s, s, s + 1) * 1e-9;
-      // A policy's own caps begin with a burst of their own.
+      // After a change of policy, a policy that keeps caps itself begins with another burst.
       const auto changed = std::ranges::count_if(run_.changes, [&](const Change& change) {
         return change.of_policy() && change.at >= from - core::kCapBurst && change.at <= to;
       });
@@ -233,7 +239,7 @@ class Checker {
 
   void CheckBooks(const Seen& seen) {
     double kills = Killed(seen, Duration{0}, scenario_.span) * 2 + (seen.tenant->end > Duration{0} ? 1 : 0);
-    for (const Fault& fault : scenario_.faults)  // what was not settled yet is nobody's
+    for (const Fault& fault : scenario_.faults)  // work that was not settled at a crash is charged to no vGPU
       kills += fault.kind == FaultKind::kDaemonCrash && fault.device == seen.tenant->device ? 1 : 0;
     const double bound = Extent(seen) * (2 + kills);
     const double off = static_cast<double>(seen.record->charged_ns - seen.record->worked_ns) * 1e-9;
@@ -264,16 +270,17 @@ class Checker {
       if (Sum(seen.record->wanting_ns_by_s, s, s + 1) < kAlways * kSecondNs) return false;
     return seen.settings.cap >= Share::Whole();
   }
-  /// Hardly anything of its own to do between two frames, so that it competes without a pause. Who thinks while the
-  /// device does what it queued before wants the device, too, but is not waited for.
+  /// Whether the program has almost no CPU time between two frames, so that it competes without a pause. A program with
+  /// more CPU time may always want the device, too, while its queued frames run, but policies do not wait for it.
   static bool ComesBackAtOnce(const Seen& seen, double thinks) {
     return seen.tenant->own_limit_fps == 0 && seen.tenant->vsync_hz == 0 && seen.tenant->period == Duration{0} &&
            std::ranges::all_of(seen.tenant->scenes,
                                [&](const Scene& s) { return SecondsOf(s.cpu) <= thinks * SecondsOf(s.gpu); });
   }
 
-  /// The virtual times of those who compete all the time lie within a quantum and their own frames of the least one
-  /// (docs/policies/proportional-share.md), at the beginning of a stretch and at its end.
+  /// The virtual times of programs that always compete are above the least one by at most a quantum and the programs'
+  /// own frames (docs/policies/proportional-share.md). That holds at the beginning of a stretch and at its end, so the
+  /// slack is twice that.
   void CheckShares(const std::vector<Seen>& here, const Stretch& stretch) {
     const bool turns = stretch.policy == "round-robin";
     const auto weight_of = [&](const Seen& seen) { return turns ? 1.0 : seen.settings.weight; };
@@ -288,7 +295,7 @@ class Checker {
     for (const Seen& seen : here) {
       if (!AlwaysWants(seen, stretch) || !ComesBackAtOnce(seen, turns ? 0 : kThinks)) continue;
       if (run_.memory == MemoryMode::kElastic && HasMemory(*seen.tenant))
-        continue;  // shared by those whose slots are there
+        continue;  // it can use the device only while its slots are there
       wanting.push_back(seen);
       weights += weight_of(seen);
       used += Use(seen, stretch);
@@ -358,7 +365,7 @@ class Checker {
       const double share = seen.settings.weight / weights;
       const double refill = SecondsOf(core::ParamsFrom<core::ReserveParams>(stretch.params).period) * share;
       const double slack = 2 * (Extent(seen) + refill);
-      // In one second, and in all of them: a little more in each would be a lot.
+      // Checked in each second and in the whole stretch, since small excesses in each second would add up.
       for (std::int64_t s = stretch.from_s; s <= stretch.to_s; ++s) {
         const Stretch part{s < stretch.to_s ? s : stretch.from_s, s < stretch.to_s ? s + 1 : stretch.to_s};
         const double used = Use(seen, part);
@@ -423,7 +430,7 @@ Duration ExtentOf(const Tenant& tenant) {
 }
 
 Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant) {
-  // With the least part that it had at any time of the run.
+  // For the least part of the device that the tenant had at any time of the run
   double weight = core::kWeightMax, cap = 1, others = 0, extents = 0;
   const auto each = [&](const Tenant& one, auto use) {
     use(SettingsAt(run, one, Duration{0}));
@@ -460,10 +467,10 @@ Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant
     extents += SecondsOf(ExtentOf(one));
     others += one.name == tenant.name ? 0 : 1;
   }
-  // Everything goes out and in, and through, once.
+  // All slots are evicted and restored once, and buffers as large as all slots are copied through, in and out, once.
   const double copies = 4 * slots * static_cast<double>(kSlotBytes.count) / device.link_bytes_per_s;
   const double change = copies + extents + 0.1;
-  // A turn is busy_copies of them long where tenants' threads wait for CPUs most of all (docs/memory.md).
+  // A turn is as long as busy_copies switches where tenants' threads wait for CPUs most (docs/memory.md).
   const double most_copies = std::max(params.turn_copies, params.busy_copies);
   const double turn = std::max(SecondsOf(params.turn), most_copies * change);
   return kStarvedAfter + FromSeconds(others * (turn + change) + change);

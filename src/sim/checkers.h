@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of any run, recomputed from the model's own record of the device and never from the engine's books.
-// Each objection begins with the checker's name.
+// What must hold of any run, computed from the scenario and from the model's own record of the device, independently of
+// the engine. Each objection begins with the checker's name.
 //
-//   caps      over a whole second: cap, burst of the bucket and frames that can't be cut short; not under a dead daemon
-//   shares    proportional-share, round-robin: programs that want the device all the time share it by their weights
-//   floor     the same: and at least half of its weight's part of the device (which is kept idle for others at times)
-//   idle      the same: while a program waits at its gate, the device is without work for the reaction time at most
-//   rates     sla-aware: nobody is faster than promised; where the device suffices by far, each is as fast within 2 %
-//   reserve   nobody uses more than its weight's part of the device, plus frames that can't be cut short
-//   selling   ceilings add up to what is sold, who was sold one firmly has it (CheckSelling)
-//   progress  everybody who is there gets on
-//   memory    limits and the device's size hold, and what is not held is copied (CheckMemory)
-//   books     what agents took from the allowance is what the device did for them
+//   caps      in a whole second a vGPU uses at most its cap, a burst, and frames that cannot be cut short; no cap holds
+//             while the daemon is dead
+//   shares    proportional-share, round-robin: programs that always want the device share it by their weights
+//   floor     same policies: each of these programs gets at least half of its weight's part of the device; the device
+//             may idle at times to wait for the next frame of another program
+//   idle      same policies: while a program waits at its gate, the device is idle for at most the reaction time
+//   rates     sla-aware: no program is faster than promised; where the device easily suffices, each is as fast as
+//             promised, within 2 %
+//   reserve   no vGPU uses more than its weight's part of the device, plus frames that cannot be cut short
+//   selling   no more is sold than the mode permits, and what is guaranteed is kept (CheckSelling)
+//   progress  every program that is present finishes frames
+//   memory    limits and the device's size hold, and buffers that are not on the device are copied (CheckMemory)
+//   books     what agents took from the allowance, and the daemon's total, are the device's work for the vGPU
 //
-// Caps hold at any time. The others are promises for when nothing changes: they are checked in calm stretches.
+// Caps, books, memory and the sums of what is sold are checked for the whole run. The other promises hold only while
+// nothing changes: they are checked in calm stretches.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +30,13 @@
 
 namespace weir::sim {
 
-/// Who waits at its gate for longer, with nobody pausing it, is starved (but see PatienceOf).
+/// A program that waits at its gate for longer is starved (but see PatienceOf).
 inline constexpr Duration kStarvedAfter = seconds(5);
 
-/// After something changed, broke, came or went, promises hold again within this.
+/// Promises hold again when this time has passed after a change, a fault, a start or an end of a program.
 inline constexpr Duration kSettled = seconds(2);
 
-/// Whole seconds of a run in which nothing happens to a device, and nothing has for kSettled.
+/// A calm stretch: whole seconds of a run in which nothing changes on a device, from kSettled after the last change on.
 struct Stretch {
   std::int64_t from_s = 0;
   std::int64_t to_s = 0;
@@ -41,50 +45,54 @@ struct Stretch {
 };
 std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std::uint32_t device);
 
-/// Shorter stretches say little about shares and rates.
+/// Shares and rates are not checked in shorter stretches, in which single frames weigh too much.
 inline constexpr std::int64_t kStretchMin = 4;  // seconds
 
+/// Whether the tenant's programs have buffers in any scene.
 bool HasMemory(const Tenant& tenant);
 /// Whether the tenant takes part in the run.
 bool Plays(const Run& run, const Tenant& tenant);
 /// The settings in force at `at` of the run.
 engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration at);
 
-/// GPU time that a tenant's programs may use beyond what they are allowed to: of each process a frame, which can't be
-/// cut short, and what its queue holds.
+/// GPU time that a tenant's programs may use beyond their allowance: for each process one frame, which cannot be cut
+/// short, and the work in its queue.
 Duration ExtentOf(const Tenant& tenant);
-/// GPU time and own time of its longest frames.
+/// GPU time of the tenant's longest frame, and the longest CPU time of a frame.
 Duration LongestFrame(const Tenant& tenant);
 Duration LongestThink(const Tenant& tenant);
 
-/// How long a tenant may wait at its gate: kStarvedAfter, and the time in which its part of the device pays for its
-/// longest frames and for those of everybody beside it.
+/// How long a tenant may wait at its gate: kStarvedAfter, plus twice the time in which its part of the device pays for
+/// its own extent (ExtentOf) and the device runs the extents of all its tenants.
 Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant);
 
-/// How long a frame may wait for its memory where that is elastic, while nothing breaks: behind each other one for a
-/// turn and a switch, the slowest there could be.
+/// How long a frame may wait for elastic memory while there is no fault: kStarvedAfter, plus a turn and a switch for
+/// each other tenant and its own switch, all as slow as possible.
 Duration MemoryPatienceOf(const Scenario& scenario, const Run& run, const Tenant& tenant);
 
-/// Memory, of any scenario: nobody holds more than its limit, all no more than the device has; what a frame reads and
-/// doesn't hold is copied for it, and no more is copied than the link carries. Where it is elastic: what is there of
-/// all, or may be, is no more than the device; nobody restores what is not its own; what is ordered away goes; who
-/// waits is served. From the record alone.
+/// Checks the memory of any scenario, from the record alone:
+///
+/// - No vGPU holds more than its limit, and all together hold no more than the device has.
+/// - Buffers that a frame reads and that are not on the device are copied. No more is copied than the link can carry.
+/// - Elastic memory: the slots on the device and the assigned slots of all together are no more than the device has;
+///   only assigned slots are restored; slots that are no longer assigned are evicted; frames that wait are served.
 std::vector<std::string> CheckMemory(const Scenario& scenario, const Run& run, const RunRecord& record);
 
-/// Selling, of any scenario. Strict and static: what is sold together is no more than may be, and nobody is refused
-/// what fits. Where caps are kept by `cap` and nothing is sold or changed: who was sold its ceiling firmly has it while
-/// it wants it, and the frames that it was promised where its ceiling and the time between them suffice by far; and
-/// what somebody wants all the time is not left idle. From the record alone.
+/// Checks the selling of any scenario, from the record alone:
+///
+/// - No more is sold than the mode permits, and no request that fits is refused.
+/// - Under the policy `cap`, in times without sales and changes: a tenant with a guaranteed ceiling gets it while it
+///   always wants it, and its promised frames where its ceiling and its interval easily suffice for them. Under
+///   adaptive selling, a device of which a tenant always wants a part is not left idle.
 std::vector<std::string> CheckSelling(const Scenario& scenario, const Run& run, const RunRecord& record);
 
-/// Devices that are idle while a program waits, under policies that leave none idle for longer than their reaction
-/// time.
+/// Checks, under policies that promise a reaction time, that no device is idle for longer while a program waits.
 std::vector<std::string> CheckIdle(const Scenario& scenario, const Run& run, const RunRecord& record);
 
-/// Whether a run's devices are sold, at any time of it.
+/// Whether devices are sold at any time of the run.
 bool Sells(const Run& run);
 
-/// Objections; none: everything held. The record must be of the whole span.
+/// All checks. Returns objections; none: everything held. The record must be of the whole span.
 std::vector<std::string> CheckRun(const Scenario& scenario, const Run& run, const RunRecord& record);
 
 }  // namespace weir::sim

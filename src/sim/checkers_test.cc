@@ -6,7 +6,7 @@
 namespace weir::sim {
 namespace {
 
-/// Two programs on one device, and what they would have left behind.
+/// Two programs on one device, and a record that they might have left.
 struct Case {
   Scenario scenario;
   sim::Run run;
@@ -26,7 +26,7 @@ struct Case {
       record.tenants.emplace_back().name = name;
     }
   }
-  /// In every second.
+  /// The tenant used this part of the device, and made `fps` frames, in every second.
   void Used(std::size_t tenant, double part, double fps = 10) {
     TenantRecord& one = record.tenants[tenant];
     one.gpu_ns_by_s.assign(20, static_cast<std::int64_t>(part * 1e9));
@@ -80,7 +80,7 @@ TEST(Checkers, SharesOfThoseWhoAlwaysWantTheDeviceAreTheirWeights) {
   one.Used(0, 0.65);
   one.Used(1, 0.35);
   EXPECT_EQ(one.Objecting(), Names{"shares"});
-  one.record.tenants[1].wanting_ns_by_s[15] = 0;  // then nobody is beside it
+  one.record.tenants[1].wanting_ns_by_s[15] = 0;  // it does not always want the device, so that nothing is shared
   EXPECT_EQ(one.Objecting(), Names{});
 }
 
@@ -103,7 +103,7 @@ TEST(Checkers, NoProgramWaitsBesideADeviceWithoutWork) {
     EXPECT_EQ(one.Objecting(), Names{});
     one.record.longest_idle_ns_by_s[0][7] = bound.count() + 1;
     EXPECT_EQ(one.Objecting(), Names{"idle"});
-    one.scenario.tenants[1].settings.cap = Share::FromFraction(0.6);  // which may be what held it back
+    one.scenario.tenants[1].settings.cap = Share::FromFraction(0.6);  // the cap may have held the program back
     EXPECT_EQ(one.Objecting(), Names{});
   }
 }

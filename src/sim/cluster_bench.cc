@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulated clusters: runs that are placed, launched and done in virtual time, a second of real time.
+// Simulated clusters: events per second of real time, while runs are placed, launched and finished in virtual time.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -47,7 +47,7 @@ BENCHMARK_CAPTURE(BM_Cluster, interference_aware, "interference-aware")
     ->Arg(1'000)
     ->Arg(10'000)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_Cluster, long, "interference-aware")  // not among the tests
+BENCHMARK_CAPTURE(BM_Cluster, long, "interference-aware")  // left out of the smoke test (cmake/WeirModule.cmake)
     ->Arg(100'000)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_Cluster, spread, "spread")->Arg(10'000)->Unit(benchmark::kMillisecond);

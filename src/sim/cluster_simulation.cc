@@ -18,7 +18,7 @@ std::uint32_t PlaceOf(DeviceId device) { return static_cast<std::uint32_t>(devic
 
 double CacheOf(const ClusterDevices& device) { return static_cast<double>(device.cache.count); }
 
-/// The kernels of a run, with what it says in the place of their own.
+/// The world's kernels, with the blocks and threads that the run chooses.
 std::vector<ClusterKernel> KernelsOf(const ClusterWorld& world, const ClusterRun& run) {
   std::vector<ClusterKernel> kernels = world.kernels;
   for (ClusterKernel& kernel : kernels) {
@@ -28,11 +28,12 @@ std::vector<ClusterKernel> KernelsOf(const ClusterWorld& world, const ClusterRun
   return kernels;
 }
 
-/// Seconds of its kernel alone.
+/// The time in seconds of a kernel that runs alone.
 double AloneOf(const KernelCost& cost, const ClusterDevices& device, const MeasuredPairs& measured) {
   return measured.empty() ? cost.seconds / SpeedsOf(std::span(&cost, 1), CacheOf(device)).front() : cost.seconds;
 }
 
+/// The kernels in the order in which they are submitted.
 std::vector<std::uint32_t> SequenceOf(const ClusterWorld& world, const ClusterRun& run, std::uint64_t seed) {
   std::vector<std::uint32_t> turn;
   for (const std::string& name : run.kernels)
@@ -116,7 +117,7 @@ void ClusterSimulation::RunUntil(Duration at) {
       case EventKind::kKernelDone:
         if (devices_[event.subject].stamp == event.stamp) FinishKernels(event.subject);
         break;
-      default: break;  // of the other simulations
+      default: break;  // events of the other simulations
     }
   }
 }
@@ -160,7 +161,7 @@ void ClusterSimulation::Carry() {
   actions_.clear();
 }
 
-/// The work that kernels have done since the device's speeds were reckoned last.
+/// Adds up the work that the device's kernels have done since its speeds were last computed.
 void ClusterSimulation::Advance(Device& device) {
   const Duration passed = now_ - device.at;
   device.at = now_;
@@ -177,7 +178,7 @@ void ClusterSimulation::Advance(Device& device) {
   }
 }
 
-/// Others run there now: new speeds, and when the next one is done.
+/// Computes new speeds, after a kernel has begun or ended on the device, and when the next kernel will be done.
 void ClusterSimulation::Retune(std::uint32_t index) {
   Device& device = devices_[index];
   ++device.stamp;
@@ -209,7 +210,7 @@ void ClusterSimulation::Launch(std::uint32_t application) {
 }
 
 void ClusterSimulation::FinishKernels(std::uint32_t index) {
-  constexpr double kCrumb_s = 2e-9;
+  constexpr double kCrumb_s = 2e-9;  // for rounding: a kernel with less work left is done
   Device& device = devices_[index];
   Advance(device);
   std::vector<std::uint32_t> done;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a cluster scenario in virtual time: applications come, core/placement says on which device each one runs,
-// and devices run the kernels that are on them at once, as fast as kernel_cost.h lets them. A simulation of its own, as
-// migration_simulation.h is.
+// One run of a cluster scenario in virtual time: applications are submitted, core/placement decides on which device
+// each one runs, and a device runs its kernels at once, at the speeds of kernel_cost.h. Like migration_simulation.h
+// this is a simulation of its own.
 //
-//   submitted ──▶ waits ──▶ placed: memory and a place are its own ──▶ context, host work ──▶ kernel ──▶ done
-//                 core/placement/run_queue.h                          a fixed time          shared with others
+//   submitted ──▶ waits ──▶ placed: it has memory and a place ──▶ context, host work ──▶ kernel ──▶ done
+//                 core/placement/run_queue.h                      a fixed time           shares the device
 #pragma once
 
 #include <vector>
@@ -20,8 +20,8 @@ namespace weir::sim {
 
 class ClusterSimulation {
  public:
-  /// The scenario must have been checked (scenario_file.h), have a `cluster`, and outlive the simulation. A run is kept
-  /// as a frame, too, with `keep_frames`: for plots.
+  /// The scenario must have been checked (scenario_file.h), have a `cluster`, and outlive the simulation. With
+  /// `keep_frames` each run is also recorded as a frame, for plots.
   ClusterSimulation(const Scenario& scenario, const Run& run, std::uint64_t seed, bool keep_frames = true);
 
   void RunUntil(Duration at);
@@ -32,52 +32,58 @@ class ClusterSimulation {
  private:
   struct Application {
     std::uint32_t kernel = 0;
-    double left_s = 0;  // of its kernel, at full speed
+    double left_s = 0;  // remaining time of its kernel at full speed
     Instant launched{};
     core::Company company{};
     KernelRunRecord record{};
   };
   struct Device {
     std::vector<std::uint32_t> running;  // applications in their kernels, in the order of their launches
-    std::vector<double> speeds;          // of these
-    Instant at{};                        // up to when the kernels' work is reckoned
-    std::uint32_t stamp = 0;
-    std::int64_t busy_ns = 0;  // a kernel was running
-    std::uint32_t placed = 0;  // by our own count, to check the placement's
+    std::vector<double> speeds;          // of the running applications
+    Instant at{};                        // the kernels' progress is computed up to this time
+    std::uint32_t stamp = 0;             // see Event::stamp
+    std::int64_t busy_ns = 0;            // time in which a kernel was running
+    // Applications placed here and their memory in bytes, counted independently of the placement to check it.
+    std::uint32_t placed = 0;
     std::uint64_t used = 0;
   };
 
+  /// Fits the placement's model to solo and pair runs, where it has a model and the run wants it.
   void Profile();
   void SubmitNext();
+  /// Carries out the run queue's actions.
   void Carry();
   void Launch(std::uint32_t application);
   void FinishKernels(std::uint32_t device);
   void Advance(Device& device);
   void Retune(std::uint32_t device);
+  /// Counts an action, and adds it to the digest.
   void Note(std::uint64_t what);
 
   const Scenario& scenario_;
   const ClusterWorld& world_;
   const ClusterRun run_;
   const bool keep_frames_;
-  std::vector<ClusterKernel> kernels_;  // as this run has them
+  std::vector<ClusterKernel> kernels_;  // with what this run changes
   const MeasuredPairs pairs_;
   std::vector<KernelCost> costs_;
   std::vector<core::RunNeed> needs_;
-  std::vector<double> alone_s_;          // of their kernels
-  std::vector<std::uint32_t> sequence_;  // kernels that are submitted, in this order
+  std::vector<double> alone_s_;          // [kernel]: its time alone
+  std::vector<std::uint32_t> sequence_;  // the kernels in the order in which they are submitted
   core::RunQueue queue_;
   std::vector<core::RunAction> actions_;
   std::vector<Application> applications_;
   std::vector<Device> devices_;
-  std::vector<KernelCost> together_;    // of one device, while its speeds are reckoned
-  std::vector<std::uint32_t> numbers_;  // likewise
+  // Only used within Retune: kept to reuse their memory.
+  std::vector<KernelCost> together_;
+  std::vector<std::uint32_t> numbers_;
   EventHeap heap_;
   Instant now_{};
   RunRecord out_;
 };
 
-/// Solo and pair runs of these kernels on one device of the world, as a profiler would measure them, or as one has.
+/// A model fitted to solo and pair runs of these kernels on one device of the world, as a profiler would measure them
+/// or, where the world has measured pairs, did measure them.
 Result<core::InterferenceModel> ProfileAll(std::span<const ClusterKernel> kernels, const ClusterWorld& world,
                                            const core::PolicyParams& params);
 

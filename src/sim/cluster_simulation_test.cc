@@ -10,7 +10,7 @@
 namespace weir::sim {
 namespace {
 
-/// Two kernels that each fill one resource for a second, and half a second before it on the host.
+/// Two kernels. Each one needs half a second on the host and then fills one resource of the device for a second.
 Scenario TwoResources(std::uint32_t devices) {
   Scenario scenario;
   scenario.name = "two-resources";
@@ -68,7 +68,7 @@ TEST(ClusterSimulation, KernelsThatUseDifferentResourcesRunTogetherAsFastAsAlone
 TEST(ClusterSimulation, InterferenceAwareKeepsApartWhatInterferes) {
   const Scenario scenario = TwoResources(2);
   ClusterRun run{.placement = "round-robin", .runs = 4};
-  // In turn: both of one kind on one device, both of the other on the other one.
+  // In turn: the two runs of one kernel on one device, those of the other kernel on the other device.
   EXPECT_NEAR(MakespanOf(scenario, run), 2.5, 1e-6);
   run.placement = "interference-aware";
   EXPECT_NEAR(MakespanOf(scenario, run), 1.5, 1e-6);
@@ -98,7 +98,7 @@ TEST(ClusterSimulation, LearnsFromItsRunsWhatAProfileWouldHaveSaid) {
   const Scenario scenario = TwoResources(1);
   const auto profiled = ProfileAll(scenario.cluster->kernels, *scenario.cluster, {});
   ASSERT_TRUE(profiled.has_value());
-  // Two of a kind halve each other, two of different kinds don't.
+  // Two runs of the same kernel halve each other's speed, runs of different kernels do not.
   EXPECT_NEAR(profiled->weights()[1], 1, 0.02);
   EXPECT_NEAR(profiled->weights()[2], 1, 0.02);
   const auto run = Named({.placement = "interference-aware",
@@ -114,12 +114,12 @@ TEST(ClusterSimulation, LearnsFromItsRunsWhatAProfileWouldHaveSaid) {
   const core::InterferenceModel& learned = *simulation.placement().model();
   const RunRecord record = simulation.Take();
   EXPECT_EQ(RunsDone({.run = &record}), 200);
-  // Not exactly: a run tells its mean neighbours, and those came and went.
+  // Not exactly: the model learns from a run's mean neighbours, which came and went.
   EXPECT_NEAR(learned.weights()[1], 1, 0.15);
   EXPECT_NEAR(learned.weights()[2], 1, 0.15);
 }
 
-/// Two kernels as they were measured: the short one waits for the long one, which hardly notices it.
+/// Two measured kernels: the short one is slowed much by the long one, and slows the long one hardly at all.
 Scenario MeasuredScenario(std::uint32_t devices) {
   Scenario scenario = TwoResources(devices);
   ClusterWorld& world = *scenario.cluster;
@@ -134,11 +134,11 @@ Scenario MeasuredScenario(std::uint32_t devices) {
 TEST(ClusterSimulation, KernelsThatWereMeasuredTogetherTakeWhatWasMeasured) {
   const Scenario scenario = MeasuredScenario(1);
   ClusterRun run{.placement = "spread", .kernels = {"traffic", "threads"}, .runs = 2};
-  // The short one ends after 3 s; of the long one 4 - 3 / 1.1 s are left then.
+  // The short one ends after 3 s; then 4 - 3 / 1.1 s of the long one are left.
   EXPECT_NEAR(MakespanOf(scenario, run), 3 + 4 - 3 / 1.1, 1e-6);
   run.kernels = {"traffic"};
   EXPECT_NEAR(MakespanOf(scenario, run), 2, 1e-6);
-  run.runs = 3;  // each adds to the others what it adds to one
+  run.runs = 3;  // each run adds its whole time to both others
   EXPECT_NEAR(MakespanOf(scenario, run), 3, 1e-6);
   run.placement = "serial";
   EXPECT_NEAR(MakespanOf(scenario, run), 3, 1e-6);

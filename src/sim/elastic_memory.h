@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// An executor's memory, where it is elastic: it keeps to the daemon's orders as the OpenCL executor's buffer store
-// does. What it holds it restores when a frame waits for it, what is over it evicts when nothing in flight uses it, and
-// what its slots don't suffice for passes over the link with every frame. Counts of slots, all of them alike.
+// An executor's elastic memory. It carries out the daemon's memory orders as the OpenCL executor's buffer store does:
 //
-//   a frame   [draws] ──▶ waits until all that it may have is there ──▶ [gate] ──▶ passes what doesn't fit ──▶ runs
-//                         └── restored as the slots become its own                 └──────── pinned ─────────────┘
-//   an order  lowers `here` ──▶ no frame begins any more ──▶ the last one ends ──▶ out, over the link ──▶ done
+// - it restores its assigned slots when a frame waits for them;
+// - it evicts slots beyond them when no frame in flight uses its memory;
+// - with every frame it copies over the link, in and out again, the buffers that do not fit.
+//
+// Only numbers of slots are modelled; no slot is used more often than another.
+//
+//   a frame   [draws] ──▶ waits until its assigned slots are restored ──▶ copies what does not fit ──▶ [gate] ──▶ runs
+//                                                                                                      └── pinned ──┘
+//   an order  lowers `here` ──▶ no frame begins any more ──▶ the last one ends ──▶ evicted, over the link ──▶ done
 #pragma once
 
 #include <algorithm>
@@ -24,7 +28,7 @@ class CopyLink {
   [[nodiscard]] Duration Takes(double slots) const {
     return FromSeconds(slots * static_cast<double>(kSlotBytes.count) / bytes_per_s_);
   }
-  /// When the copy that is asked for now has been made.
+  /// Queues a copy, and returns when it will have been made.
   Instant Copy(Instant now, double slots) {
     const Duration takes = Takes(slots);
     if (takes <= Duration{0}) return now;
@@ -32,7 +36,7 @@ class CopyLink {
     asked_ += takes;
     return free_at_;
   }
-  /// Time in which something was copied, up to now.
+  /// Time up to now in which the link copied.
   [[nodiscard]] Duration Busy(Instant now) const { return asked_ - std::max(free_at_ - now, Duration{0}); }
 
  private:
@@ -41,7 +45,8 @@ class CopyLink {
   Duration asked_{};
 };
 
-/// Which part of the time something took that is known as a total, over the last tenth of a second that is over.
+/// The fraction of recent time that an activity took, computed from its growing total. Recomputed when at least a tenth
+/// of a second has passed since the last time.
 class RecentPart {
  public:
   double Of(Instant now, Duration total) {
@@ -59,39 +64,40 @@ class RecentPart {
   double part_ = 0;
 };
 
-/// One vGPU's. Slots on the device count from when a copy to them begins until one from them has ended.
+/// The memory of one vGPU. A slot counts as resident from the beginning of a copy to it to the end of a copy from it.
 struct ElasticHolding {
   enum class Copy : std::uint8_t { kNone, kOut, kIn };
-  // Its program's
-  std::uint32_t wants = 0;    // each frame reads them all
-  std::uint32_t command = 0;  // of these one command needs at once; 0: a frame is one
-  double dirty = 1;           // part of what is evicted that has to be copied out
-  // The last order
-  std::uint32_t held = 0;
-  std::uint32_t here = 0;
+  // Of its program
+  std::uint32_t wants = 0;    // slots of its buffers; each frame reads all of them
+  std::uint32_t command = 0;  // slots that one command needs at once; 0: a frame is one command
+  double dirty = 1;           // fraction of the evicted memory that has to be copied out
+  // The last memory order
+  std::uint32_t held = 0;  // slots that the vGPU holds, some of them perhaps together with others
+  std::uint32_t here = 0;  // assigned slots: those that it may use now
   // On the device
   std::uint32_t resident = 0;
-  std::uint32_t moving = 0;  // of these, on their way
+  std::uint32_t moving = 0;  // of these, being copied
   Copy copy = Copy::kNone;
-  std::uint32_t pinned = 0;   // frames in flight
-  std::uint32_t waiting = 0;  // frames that wait
-  std::uint32_t away = 0;     // evicted since others hold its slots too, and not back yet
-  bool rings = false;         // the daemon hears when the order is carried out
-  // The books: totals
-  Duration switch_copy{};
+  std::uint32_t pinned = 0;   // frames in flight that use slots
+  std::uint32_t waiting = 0;  // frames that wait for memory
+  std::uint32_t away = 0;     // held slots that were evicted for another holder and are not restored yet
+  bool rings = false;         // the executor rings the doorbell when the order has been carried out
+  // Totals
+  Duration switch_copy{};                // copying for turns between holders
   double copied_out = 0, copied_in = 0;  // slots
   std::uint64_t evictions = 0;
 
-  /// Slots that must be its own before a frame runs.
+  /// Slots that must be assigned to it before a frame runs.
   [[nodiscard]] std::uint32_t FrameNeeds() const { return std::min(wants, command > 0 ? command : held); }
-  /// Slots that it has use for, of those that are its own.
+  /// Assigned slots that its buffers fill.
   [[nodiscard]] std::uint32_t Useful() const { return std::min(wants, here); }
-  /// Slots that pass over the link with a frame that runs now.
+  /// Slots that are copied over the link for each frame, since they do not fit.
   [[nodiscard]] std::uint32_t Spilled() const { return wants - std::min(wants, resident); }
+  /// A frame may run.
   [[nodiscard]] bool Ready() const { return copy == Copy::kNone && here >= FrameNeeds() && resident == Useful(); }
-  /// Nothing is there that isn't its own.
+  /// The order has been carried out: no more slots are resident than are assigned.
   [[nodiscard]] bool Done() const { return resident <= here; }
-  /// What a frame that waits can't do without, also while it is copied: who restores is not at rest.
+  /// Slots that a waiting frame needs at least, also while they are restored: a vGPU that restores is not idle.
   [[nodiscard]] std::uint32_t Must() const { return waiting > 0 && !Ready() ? FrameNeeds() : 0; }
 };
 
@@ -99,21 +105,22 @@ class ElasticMemory {
  public:
   explicit ElasticMemory(double link_bytes_per_s) : link_(link_bytes_per_s) {}
 
-  /// Begins what it can do now: when it will have ended, if something was begun. Ask again then (`Ended`), and whenever
-  /// an order came, a frame began to wait or the last one in flight ended.
+  /// Begins the next copy if one can begin, and returns when it will end. To be called again at that time, after
+  /// `Ended`, and whenever an order came, a frame began to wait, or the last frame in flight ended.
   std::optional<Instant> Next(Instant now, ElasticHolding& h) {
     if (h.copy != ElasticHolding::Copy::kNone) return std::nullopt;
-    h.resident = std::min(h.resident, h.wants);  // buffers that are gone leave nothing to copy
+    h.resident = std::min(h.resident, h.wants);  // buffers that were released need no copy
     if (h.resident > h.here) return h.pinned > 0 ? std::nullopt : std::optional(Evict(now, h));
     if (h.waiting == 0 || h.resident >= h.Useful()) return std::nullopt;
     return Restore(now, h, h.Useful() - h.resident);
   }
+  /// The copy that was begun has ended.
   static void Ended(ElasticHolding& h) {
     if (h.copy == ElasticHolding::Copy::kOut) h.resident -= std::min(h.moving, h.resident);
     h.moving = 0;
     h.copy = ElasticHolding::Copy::kNone;
   }
-  /// What its slots don't suffice for goes in and out again for one frame: when that is over.
+  /// For one frame, copies in and out again the buffers that do not fit. Returns when that will have ended.
   Instant Pass(Instant now, ElasticHolding& h) {
     const double slots = h.Spilled();
     h.copied_in += slots;
@@ -121,7 +128,7 @@ class ElasticMemory {
     h.evictions += h.Spilled();
     return link_.Copy(now, slots * (1 + h.dirty));
   }
-  /// Its processes are gone, and with them what they had there.
+  /// All processes of the vGPU have ended; their memory is released.
   static void Release(ElasticHolding& h) {
     h.resident = h.moving = h.pinned = h.waiting = h.away = 0;
     h.copy = ElasticHolding::Copy::kNone;
@@ -132,7 +139,7 @@ class ElasticMemory {
  private:
   Instant Evict(Instant now, ElasticHolding& h) {
     const std::uint32_t slots = h.resident - h.here;
-    const std::uint32_t lost = h.resident - std::min(h.resident, h.held);  // these it holds no more: no switch
+    const std::uint32_t lost = h.resident - std::min(h.resident, h.held);  // no longer held: not part of a switch
     const std::uint32_t switched = slots - std::min(lost, slots);
     h.copy = ElasticHolding::Copy::kOut;
     h.moving = slots;

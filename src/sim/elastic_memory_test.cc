@@ -87,8 +87,8 @@ TEST(ElasticMemoryModel, TheLinkIsOneForAllAndKnowsItsPart) {
   EXPECT_NEAR(part.Of(kOutset + milliseconds(450), milliseconds(450)), 0.5, 1e-9) << "not a tenth of a second later";
 }
 
-/// Two under a daemon that gives slots only when the other one is done, and one that answers late: never more than
-/// there is, and whoever is ready has all that it may have.
+/// Two vGPUs and a daemon that assigns slots to one only when the other has carried out its order, which may be late:
+/// there are never more slots resident than exist, and a vGPU that is ready has all its assigned slots.
 RC_GTEST_PROP(ElasticMemoryModelLaw, OrdersHoldHoweverLateTheyAreCarriedOut, ()) {
   const auto slots = *rc::gen::inRange<std::uint32_t>(1, 12);
   ElasticMemory memory(kLink);

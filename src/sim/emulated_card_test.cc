@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs on a modelled card as the emulator plays it for real ones: the GL driver's queue, what meters say, and the
+// Programs on a modelled card, as the emulator runs it for real programs: the GL driver's queue, meters, and the
 // driver's account.
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ double UseOf(const RunRecord& run, std::size_t tenant) {
 TEST(EmulatedCard, ClientsTakeTurnsWhateverTheirFramesCost) {
   const RunRecord run =
       PlayCard(OnACard({CardProgram("a", 4, Meter::kCall), CardProgram("b", 16, Meter::kCall)}, {}), "none");
-  EXPECT_NEAR(UseOf(run, 0), 0.495, 0.002);  // a hundredth goes into switches
+  EXPECT_NEAR(UseOf(run, 0), 0.495, 0.002);  // switches take a hundredth
   EXPECT_NEAR(UseOf(run, 1), 0.495, 0.002);
 }
 
@@ -58,7 +58,7 @@ TEST(EmulatedCard, APresentReturnsWhenTwoFramesAreUnderWay) {
   EXPECT_NEAR(static_cast<double>(frames[10].end_ns) * 1e-6, 90.2, 0.2);
 }
 
-/// What agents charge for a frame of 4 ms beside another client's frames of 16 ms, over what it costs.
+/// What agents charge for frames of 4 ms, while another client has frames of 16 ms, over their true device time.
 double Overcharged(Meter meter) {
   const RunRecord run = PlayCard(OnACard({CardProgram("a", 4, meter), CardProgram("b", 16, Meter::kWork)}, {}), "none");
   return static_cast<double>(run.tenants[0].charged_ns) / static_cast<double>(run.tenants[0].worked_ns);
@@ -71,7 +71,7 @@ TEST(EmulatedCard, MetersChargeForOtherClientsTurns) {
 }
 
 TEST(EmulatedCard, ATimestampSubmitsWhatWasDrawnBeforeTheGate) {
-  // Of 250 ms a frame waits at its gate for all but a few, also at the end.
+  // A frame takes 250 ms and waits at its gate during most of it; so does the last frame when the run ends.
   for (const auto& [meter, ahead] : {std::pair(Meter::kSpan, 1U), std::pair(Meter::kCall, 0U)}) {
     Tenant tenant = CardProgram("a", 5, meter);
     tenant.settings.cap = Share::FromFraction(0.02);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens next. A heap with a total order: by time, then by the order of scheduling, so that a run is the
-// same every time.
+// The events of a run. A heap with a total order: by time, then by the order in which events were pushed. So a run is
+// the same every time.
 #pragma once
 
 #include <algorithm>
@@ -14,37 +14,38 @@
 namespace weir::sim {
 
 enum class EventKind : std::uint8_t {
-  kLook,         // a node looks at its gates
-  kHousekeep,    // a node drains what its agents recorded
-  kAccount,      // a device's driver is asked what each program has used
+  kLook,         // a node polls its gates
+  kHousekeep,    // a node drains the frame records of its agents
+  kAccount,      // a device's driver reports what each program has used
   kPresent,      // a loop calls present
   kPaceOver,     // a loop's delay is over
   kPresentOver,  // the driver's present returns
-  kShown,        // a loop's frame is shown: its vertical blank
-  kBatchDone,    // a task's kernels or a piece of them have ended
+  kShown,        // a vertical blank shows a loop's frame
+  kBatchDone,    // of a migration scenario: a task's kernel or the time for which it holds memory has ended
   kDevice,       // a device has an event
   kCopied,       // a vGPU's slots have been copied
-  kPassed,       // what doesn't fit has been copied for a frame
+  kPassed,       // the buffers that do not fit have been copied for a frame
   kArrive,       // a tenant's program starts
-  kDepart,       // and ends
-  kSell,         // customers ask what is to be had
-  kChange,       // the operator changes something
-  kFault,        // something breaks
-  kMend,         // and works again
-  kCheck,        // the checkers look
+  kDepart,       // a tenant's program ends
+  kSell,         // customers ask for vGPUs
+  kChange,       // the operator changes a setting
+  kFault,        // a fault begins
+  kMend,         // a fault ends
+  kCheck,        // progress and caps are checked
   // Of migration_simulation.h
-  kMessage,   // a message is there
-  kDeadline,  // a node choice looks at its deadlines
-  kDecided,   // a plan is made
+  kMessage,   // a message arrives
+  kDeadline,  // a node choice checks its deadlines
+  kDecided,   // a task's plan has been made
   kFlow,      // the next flow of a link is done
   // Of cluster_simulation.h
-  kLaunch,      // an application is ready for its kernel
+  kLaunch,      // an application launches its kernel
   kKernelDone,  // the next kernel of a device is done
   // Of simulation.h
   kStart,  // the delay before a loop's frame is over
 };
 
-/// `stamp` says whether the event is still meant: what it is about counts up when it thinks better of it.
+/// `stamp` cancels events: a subject that no longer expects its event counts its own stamp up, and an event with
+/// another stamp than its subject's is ignored.
 struct Event {
   std::int64_t at_ns = 0;
   std::uint64_t order = 0;
@@ -53,6 +54,8 @@ struct Event {
   EventKind kind = EventKind::kLook;
 };
 
+/// A heap in which one event may be kept apart. A popped top leaves a hole that the next push fills, since handling an
+/// event often pushes another one.
 class EventHeap {
  public:
   void Push(Instant at, EventKind kind, std::uint32_t subject, std::uint32_t stamp = 0) {
@@ -70,7 +73,7 @@ class EventHeap {
     }
     heap_[hole] = {NsOf(at), order, subject, stamp, kind};
   }
-  /// One event that is often replaced by another one: it stays out of the heap, and its order is as if it was pushed.
+  /// Keeps one event, which is often replaced, out of the heap. Its place in the order is as if it were pushed now.
   void SetApart(Instant at, EventKind kind, std::uint32_t subject) { apart_ = {NsOf(at), ++pushed_, subject, 0, kind}; }
   void ClearApart() { apart_ = kNone; }
 
@@ -86,7 +89,7 @@ class EventHeap {
     FillTop();
     return Take();
   }
-  /// False: no event is before that time.
+  /// Takes the next event if it is before `at_ns`.
   bool PopBefore(std::int64_t at_ns, Event& event) {
     FillTop();
     const bool apart = NextIsApart();
@@ -103,19 +106,19 @@ class EventHeap {
  private:
   static constexpr Event kNone{.at_ns = std::numeric_limits<std::int64_t>::max(),
                                .order = std::numeric_limits<std::uint64_t>::max()};
-  /// Four children lie in two or three cache lines, and there are half as many levels as with two: where the events do
-  /// not fit the cache, misses are what a pop costs.
+  /// Four children lie in two or three cache lines, and there are half as many levels as with two children. Where the
+  /// events do not fit into the cache, the cost of a pop is its cache misses.
   static constexpr std::size_t kChildren = 4;
-  /// Compares time and order at once, without a jump: which of the children is the earliest cannot be predicted.
+  /// Compares time and order at once, without a branch: which child is the earliest cannot be predicted.
   static bool Earlier(const Event& a, const Event& b) { return KeyOf(a) < KeyOf(b); }
-  /// Unsigned, since no time is before zero: a comparison of two keys is then two instructions.
+  /// Unsigned, since no time is below zero: a comparison of two keys is then two instructions.
   using Key = unsigned __int128;
   static Key KeyOf(std::int64_t at_ns, std::uint64_t order) {
     return static_cast<Key>(static_cast<std::uint64_t>(at_ns)) << 64 | order;
   }
   static Key KeyOf(const Event& event) { return KeyOf(event.at_ns, event.order); }
-  /// Four children: the earlier one of each pair, then the earlier one of these two. The pairs do not wait for each
-  /// other.
+  /// The earliest of the children from `child` to before `end`. Of four: the earlier one of each pair, then the earlier
+  /// of these two; the processor compares both pairs at the same time.
   [[nodiscard]] std::size_t EarliestOf(std::size_t child, std::size_t end) const {
     const Event* const events = heap_.data();
     if (end - child == kChildren) {
@@ -135,6 +138,7 @@ class EventHeap {
     }
     return std::exchange(apart_, kNone);
   }
+  /// Fills the hole that a pop has left, with the last event of the heap.
   void FillTop() {
     if (!top_is_gone_) return;
     top_is_gone_ = false;
@@ -142,8 +146,8 @@ class EventHeap {
     heap_.pop_back();
     if (!heap_.empty()) SinkFromTop(last.at_ns, last.order, last.subject, last.stamp, last.kind);
   }
-  /// Takes the fields of the event in registers: an event that is stored field by field and then read as a whole costs
-  /// the processor more than the rest of a push.
+  /// The fields are passed one by one, in registers: an event that is stored field by field and then read as a whole
+  /// costs the processor more than the rest of a push.
   [[gnu::always_inline]] void SinkFromTop(std::int64_t at_ns, std::uint64_t order, std::uint32_t subject,
                                           std::uint32_t stamp, EventKind kind) {
     const Key key = KeyOf(at_ns, order);
@@ -158,7 +162,7 @@ class EventHeap {
   }
 
   std::vector<Event> heap_;
-  bool top_is_gone_ = false;  // the first of the heap was taken, and what is pushed next takes its place
+  bool top_is_gone_ = false;  // the first event of the heap was popped, and its place is free
   Event apart_ = kNone;
   std::uint64_t pushed_ = 0;
 };

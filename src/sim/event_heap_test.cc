@@ -26,7 +26,7 @@ RC_GTEST_PROP(EventHeapLaw, EventsComeByTimeAndThenInTheOrderOfScheduling, ()) {
   }
 }
 
-/// Pushes, pops and the event apart, in any order, against a list that is searched.
+/// Pushes, pops and the event kept apart, in any order, compared with a list that is searched.
 RC_GTEST_PROP(EventHeapLaw, AnyOrderOfCallsGivesTheEarliestEvent, ()) {
   struct Known {
     std::int64_t at_ns;

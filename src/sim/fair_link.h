@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link, or a copy engine, whose flows share it evenly, as streams of one interface do. An amount is in whatever the
-// rate is per second.
+// A link or a copy engine that its flows share evenly, as streams share a network interface. The unit of amounts is
+// that of the rate, times seconds: bytes for a link, seconds for a copy engine.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class FairLink {
  public:
   explicit FairLink(double rate_per_s) : rate_per_s_(rate_per_s) {}
 
-  /// `weight`: its part against the others'. A flow is added once, until it is done.
+  /// `weight`: its share relative to other flows. A flow must not be added again before it is done.
   void Add(Instant now, std::uint32_t flow, double amount, double weight = 1) {
     Advance(now);
     flows_[flow] = {std::max(amount, 0.0), weight};
@@ -27,7 +27,7 @@ class FairLink {
     Advance(now);
     rate_per_s_ = rate_per_s;
   }
-  /// When the next flow is done, rounded up to a nanosecond; none: nothing flows.
+  /// When the next flow is done, rounded up to a nanosecond; none: there are no flows.
   [[nodiscard]] std::optional<Instant> NextDone() const {
     double least_s = -1;
     for (const auto& [id, flow] : flows_) {
@@ -37,10 +37,10 @@ class FairLink {
     if (least_s < 0) return std::nullopt;
     return at_ + FromSeconds(least_s) + nanoseconds(1);
   }
-  /// Takes those that are done by now, in the order of their ids.
+  /// Removes and returns the flows that are done by now, in the order of their ids.
   std::vector<std::uint32_t> TakeDone(Instant now) {
     Advance(now);
-    const double crumb = rate_per_s_ * 2e-9;  // what two nanoseconds carry
+    const double crumb = rate_per_s_ * 2e-9;  // amount of two nanoseconds, for rounding; less than that is done
     std::vector<std::uint32_t> done;
     for (auto flow = flows_.begin(); flow != flows_.end();) {
       if (flow->second.left > crumb) {
@@ -51,7 +51,7 @@ class FairLink {
       weights_ -= flow->second.weight;
       flow = flows_.erase(flow);
     }
-    if (flows_.empty()) weights_ = 0;  // not what rounding has left of it
+    if (flows_.empty()) weights_ = 0;  // removes rounding errors
     return done;
   }
   [[nodiscard]] std::size_t flows() const { return flows_.size(); }
@@ -61,6 +61,7 @@ class FairLink {
     double left = 0;
     double weight = 1;
   };
+  /// Lets all flows proceed up to `now`.
   void Advance(Instant now) {
     const double passed_s = SecondsOf(now - at_);
     at_ = now;

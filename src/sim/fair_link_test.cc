@@ -12,7 +12,7 @@ namespace {
 
 constexpr Instant kLinkBegin = InstantFromNs(1'000'000'000);
 
-/// Runs until nothing flows: when each flow is done, in s since the beginning.
+/// Runs until all flows are done, and returns when each was, in seconds since the beginning.
 std::map<std::uint32_t, double> DoneTimes(FairLink& link) {
   std::map<std::uint32_t, double> done_s;
   while (const auto next = link.NextDone())
@@ -25,8 +25,8 @@ TEST(FairLink, FlowsShareItEvenly) {
   link.Add(kLinkBegin, 1, 100);
   link.Add(kLinkBegin, 2, 300);
   auto done = DoneTimes(link);
-  EXPECT_NEAR(done[1], 2, 1e-6);  // half of it each
-  EXPECT_NEAR(done[2], 4, 1e-6);  // then all of it
+  EXPECT_NEAR(done[1], 2, 1e-6);  // each has half of the link
+  EXPECT_NEAR(done[2], 4, 1e-6);  // then all of the link
 }
 
 TEST(FairLink, OneThatComesLaterSlowsTheOthersFromThenOn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work conservation: under a policy that leaves no device idle, a device has no work for the policy's reaction time at
-// most while a program waits at its gate (core::ReactionTime).
+// Work conservation: under a policy that promises it, a device is without work for at most the policy's reaction time
+// (core::ReactionTime) while a program waits at its gate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace weir::sim {
 namespace {
 
-/// Whether each of its presents waits for a vertical blank, also behind the longest frames of the others. Only then
-/// does its agent finish the work first.
+/// Whether each of the program's presents waits for a vertical blank, even after the longest frames of all other
+/// programs. Only then does its agent always wait for the frame's work before the present.
 bool BlocksAlways(const Scenario& scenario, const Run& run, const Tenant& tenant) {
   Duration longest = LongestThink(tenant);
   for (const Tenant& other : scenario.tenants)
@@ -22,11 +22,11 @@ bool BlocksAlways(const Scenario& scenario, const Run& run, const Tenant& tenant
   return tenant.scenes.size() == 1 && tenant.processes == 1 && longest < FromSeconds(0.8 / tenant.vsync_hz);
 }
 
-/// How long the device may be without work. No value: the policy claims nothing, or something else than the policy may
-/// hold a program back.
+/// How long the device may be without work. No value: the policy promises nothing, or programs may be held back by
+/// something else than the policy.
 std::optional<Duration> IdleMost(const Scenario& scenario, const Run& run, const Stretch& stretch,
                                  std::uint32_t device) {
-  Duration present{};  // of a frame in flight that has no work left on the device
+  Duration present{};  // the longest present: a frame in flight may have no work left on the device
   for (const Tenant& tenant : scenario.tenants) {
     if (tenant.device != device || !Plays(run, tenant)) continue;
     for (std::int64_t s = stretch.from_s; s <= stretch.to_s; ++s)

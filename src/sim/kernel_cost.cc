@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kShared = 4;  // threads, blocks, traffic, turns
 using SharedParts = std::array<double, kShared>;
 
-/// Part of local memory's traffic that the cache doesn't take.
+/// Part of the local memory's traffic that misses the cache.
 double MissedPart(double local_bytes, double cache) { return local_bytes > cache ? 1 - cache / local_bytes : 0; }
 
 }  // namespace
@@ -18,6 +18,7 @@ double MissedPart(double local_bytes, double cache) { return local_bytes > cache
 KernelCost CostOf(const ClusterKernel& kernel, const ClusterDevices& device) {
   const std::uint32_t threads = std::max(kernel.threads, 1U), blocks = std::max(kernel.blocks, 1U);
   const std::uint32_t processors = std::max(device.processors, 1U);
+  // The number of blocks that are resident at once
   const std::uint32_t at_once =
       processors * std::max(1U, std::min(device.blocks / processors, device.threads / processors / threads));
   const double resident = std::min(blocks, at_once);
@@ -62,8 +63,8 @@ std::vector<double> SpeedsOf(std::span<const KernelCost> together, double cache)
     speeds[k] = 1;
     grows[k] = false;
   }
-  // Those that grow have the part `level` of what they use most. Each round ends with one at full speed, or with a
-  // resource that is used up; so there are no more rounds than kernels and resources.
+  // A kernel with `grows` has the part `level` of the resource that it uses most. Each round ends when such a kernel
+  // reaches full speed or a resource is used up. So there are at most as many rounds as kernels and resources.
   double level = 0;
   for (std::size_t round = 0; round < together.size() + kShared; ++round) {
     SharedParts used{}, slope{};

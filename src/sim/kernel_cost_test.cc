@@ -40,7 +40,7 @@ TEST(KernelCost, ALaunchTakesWhatItsBusiestProcessorTakes) {
   EXPECT_NEAR(CostOf(kernel, device).blocks, 0.5, 1e-9);
   kernel.blocks = 5;
   EXPECT_NEAR(CostOf(kernel, device).seconds, 0.2, 1e-9);
-  kernel.threads = 50;  // two at once on each
+  kernel.threads = 50;  // two blocks at once on each processor
   EXPECT_NEAR(CostOf(kernel, device).seconds, 0.1, 1e-9);
   EXPECT_NEAR(CostOf(kernel, device).threads, 0.625, 1e-9);
 }
@@ -48,7 +48,7 @@ TEST(KernelCost, ALaunchTakesWhatItsBusiestProcessorTakes) {
 TEST(KernelCost, LocalMemoryThatTheCacheDoesNotHoldIsTraffic) {
   KernelCost cost{.seconds = 1, .threads = 0.1, .local_traffic = 4, .local_bytes = 1'000};
   EXPECT_EQ(SpeedsOf(std::array{cost}, kCacheBytes).front(), 1);
-  // Half of it is missed: twice what global memory carries.
+  // Half of the local memory misses the cache, which is twice the bandwidth of global memory.
   cost.local_bytes = 2'000;
   EXPECT_NEAR(SpeedsOf(std::array{cost}, kCacheBytes).front(), 0.5, 1e-12);
 }
@@ -79,7 +79,7 @@ TEST(KernelCost, WhatIsMeasuredAloneIsWhatItDoesAlone) {
   const ClusterKernel kernel{
       .name = "k", .memory = MiB(3), .blocks = 4, .threads = 50, .kernel = seconds(2), .bytes_per_s = 2e9};
   const core::RunNeed need = MeasuredAlone(kernel, FourBlocks());
-  // Global memory carries half of what it asks for.
+  // Global memory has half of the bandwidth that the kernel needs at full speed.
   EXPECT_EQ(need.alone_ms, 4'000U);
   EXPECT_EQ(need.loads, (core::Loads{0, 1'000, 100, 2}));
   EXPECT_EQ(need.memory, MiB(3));
@@ -99,7 +99,7 @@ RC_GTEST_PROP(KernelCostLaws, NoResourceIsUsedTwiceAndNoneThatIsWantedLiesIdle, 
   for (std::size_t i = 0; i < together.size(); ++i) {
     RC_ASSERT(speeds[i] > 0);
     RC_ASSERT(speeds[i] <= 1);
-    // Who is slowed is so by a resource that is used up.
+    // A kernel is slowed only by a resource that is used up.
     const bool by_threads = together[i].threads > 0 && threads > 1 - 1e-9;
     const bool by_blocks = together[i].blocks > 0 && blocks > 1 - 1e-9;
     const bool by_traffic = together[i].traffic + missed * together[i].local_traffic > 0 && traffic > 1 - 1e-9;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast kernels run together where pairs of them were measured on a real device (`weir profile --scenario`), in the
-// place of the model of kernel_cost.h. Each one that is there adds to a kernel's time what it added to it as a pair
-// (ours; exact for two, and for any number that only take turns). Page: docs/placement.md
+// How fast kernels run together where pairs of them were measured on a real device (`weir profile --scenario`), instead
+// of the model of kernel_cost.h. Each neighbour adds to a kernel's time what it added when the two were measured as a
+// pair. That is our assumption; it is exact for two kernels, and for any number of kernels that only take turns.
+// Page: docs/placement.md
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace weir::sim {
 
 class MeasuredPairs {
  public:
-  /// Of a world whose file was checked: each two of its kernels are a pair, once, or there are none.
+  /// The world must have been checked: it has each pair of its kernels exactly once, or no pairs at all.
   explicit MeasuredPairs(const ClusterWorld& world) : kernels_(world.kernels.size()) {
     if (world.pairs.empty()) return;
     added_.resize(kernels_ * kernels_);
@@ -28,7 +29,8 @@ class MeasuredPairs {
 
   [[nodiscard]] bool empty() const { return added_.empty(); }
 
-  /// Of kernels by their numbers, 1 being alone; in their order. Not where it is empty.
+  /// Speeds of kernels that run together, given by their numbers and in the same order; 1 is the speed alone. Must not
+  /// be called if `empty`.
   [[nodiscard]] std::vector<double> SpeedsOf(std::span<const std::uint32_t> together) const {
     std::vector<double> speeds;
     for (std::size_t i = 0; i < together.size(); ++i) {
@@ -41,13 +43,13 @@ class MeasuredPairs {
   }
 
  private:
-  /// A pair that was measured to be faster than alone was not slowed.
+  /// Stores how much `other` slows `one` down. A measured time below the time alone counts as no slowdown.
   void Put(const ClusterWorld& world, std::uint32_t one, std::uint32_t other, double seconds) {
     added_[one * kernels_ + other] = std::max(0.0, seconds / SecondsOf(world.kernels[one].kernel) - 1);
   }
 
   std::size_t kernels_;
-  std::vector<double> added_;  // [kernel][neighbour]: to the kernel's time, over its time alone
+  std::vector<double> added_;  // [kernel][neighbour]: time added by the neighbour, over the kernel's time alone
 };
 
 }  // namespace weir::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory, recomputed from what the model recorded and from the scenario; knows nothing of memory_model.h.
+// Checks memory from the scenario and the run's record alone, independently of memory_model.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,21 +37,21 @@ class MemoryChecker {
     objections_.push_back("memory: " + fmt::format(text, std::forward<T>(values)...));
   }
 
-  /// After all that happened up to and at `at_ns`.
+  /// Slots on the device, after everything that happened up to and at `at_ns`.
   static double HeldAt(const TenantRecord& record, std::int64_t at_ns) {
     double held = 0;
     for (const MemoryHeld& one : record.memory)
       if (one.at_ns <= at_ns) held = one.slots;
     return held;
   }
-  /// Slots; 0: none.
+  /// The limit in slots; 0: none, or not known for sure.
   [[nodiscard]] double LimitAt(const Tenant& tenant, std::int64_t at_ns) const {
     const auto own = run_.settings.find(tenant.name);
     Bytes limit = (own != run_.settings.end() ? own->second : tenant.settings).memory_max;
     Duration since{-1};
     for (const Change& change : run_.changes) {
       if (change.tenant != tenant.name || change.at.count() > at_ns || change.at < since) continue;
-      // A dead daemon hears of it when it is back.
+      // A dead daemon applies the change when it is back.
       for (const Fault& fault : scenario_.faults)
         if (fault.kind == FaultKind::kDaemonCrash && fault.device == tenant.device && fault.at <= change.at &&
             at_ns <= fault.until.count())
@@ -63,7 +63,7 @@ class MemoryChecker {
   }
 
   void CheckDevice(std::uint32_t index) {
-    if (run_.memory == MemoryMode::kSwitched) return;  // the device waits: nothing is held or restored
+    if (run_.memory == MemoryMode::kSwitched) return;  // the record has no slots of switched memory
     const Device& device = scenario_.devices[index];
     std::vector<Seen> here;
     std::set<std::int64_t> moments;
@@ -99,7 +99,7 @@ class MemoryChecker {
     const auto after = std::ranges::upper_bound(series, at_ns, {}, &MemoryHeld::at_ns);
     return after == series.begin() ? 0 : std::prev(after)->slots;
   }
-  /// The most of what there was up to a moment, and of what it became at it.
+  /// The largest value just before a moment and at it; several entries may have the same time.
   static double MostAt(const std::vector<MemoryHeld>& series, std::int64_t at_ns) {
     double most = SlotsAt(series, at_ns - 1);
     for (auto one = std::ranges::lower_bound(series, at_ns, {}, &MemoryHeld::at_ns);
@@ -107,7 +107,7 @@ class MemoryChecker {
       most = std::max<double>(most, one->slots);
     return most;
   }
-  /// Buffers of a scene: of that with the most, or with the least.
+  /// Slots of the tenant's buffers in the scene with the most, or with the least.
   static double MostOf(const Tenant& tenant) {
     Bytes most = tenant.memory;
     for (const Scene& scene : tenant.scenes) most = std::max(most, scene.memory.value_or(Bytes{}));
@@ -119,7 +119,7 @@ class MemoryChecker {
     return SlotsUp(least);
   }
 
-  /// Of the time between, that in which something of the device was broken.
+  /// The time within the interval in which the daemon was dead or the device stalled.
   [[nodiscard]] Duration BrokenWithin(std::uint32_t index, Duration from, Duration to) const {
     Duration broken{};
     for (const Fault& fault : scenario_.faults)
@@ -155,7 +155,8 @@ class MemoryChecker {
     CheckCopies(device, here);
   }
 
-  /// What was not its own is not restored, what is its own no more goes, and who waits is served.
+  /// Only assigned slots are restored, slots that are no longer assigned are evicted in time, and frames that wait for
+  /// memory are served in time.
   void CheckOrders(std::uint32_t index, const Seen& seen) {
     const TenantRecord& record = *seen.record;
     const Duration patience = MemoryPatienceOf(scenario_, run_, *seen.tenant);
@@ -183,6 +184,7 @@ class MemoryChecker {
                seen.tenant->name, static_cast<double>(wait.to_ns - wait.from_ns) * 1e-9);
   }
 
+  /// Enough is copied for the frames that were made, and no more than the link can carry in the span.
   void CheckCopies(const Device& device, const std::vector<Seen>& here) {
     double all = 0, last_frames = 0;
     for (const Seen& seen : here) {

@@ -62,11 +62,11 @@ TEST(CheckMemory, FindsAnEngineThatPublishesNoLimit) {
   Simulation simulation(scenario, scenario.runs.emplace_back(Plain()), {.tamper = {.actions = forget}});
   simulation.RunUntil(scenario.span);
   const auto objections = CheckMemory(scenario, Plain(), simulation.Take());
-  ASSERT_EQ(objections.size(), 2u);  // when it came, and when the other did
+  ASSERT_EQ(objections.size(), 2u);  // at the start of 'held', and at that of 'free'
   EXPECT_TRUE(objections[0].starts_with("memory: 0.000 s: 'held' holds 8 slots of its 4")) << objections[0];
 }
 
-/// Four programs of six slots each on a device of sixteen: somebody always waits.
+/// Four programs of six slots each on a device of sixteen: at least one of them always waits.
 Scenario FourByTurns() {
   Scenario scenario;
   scenario.span = seconds(20);
@@ -155,7 +155,7 @@ TEST(CheckMemory, IsReckonedFromTheRecord) {
   record.tenants[1].memory.push_back({2 * kSecondNs, 9});  // more than the device has
   EXPECT_EQ(count(), 1u);
   record.tenants[1].memory.pop_back();
-  record.tenants[0].frame_count = 10;  // of which nothing was copied
+  record.tenants[0].frame_count = 10;  // without any copies
   EXPECT_EQ(count(), 1u);
   record.tenants[0].copied_slots_by_s = {44};
   EXPECT_EQ(count(), 0u);

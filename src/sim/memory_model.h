@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's memory, in slots of 64 MiB, and the link over which buffers are copied into it, first come first served.
+// A device's memory of fixed limits, in slots of 64 MiB, and the link over which buffers are copied into it, first come
+// first served.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace weir::sim {
 
-/// Whole slots that bytes take.
+/// Slots needed for so many bytes, rounded up.
 constexpr std::uint32_t SlotsFor(Bytes bytes) {
   return static_cast<std::uint32_t>((bytes.count + kSlotBytes.count - 1) / kSlotBytes.count);
 }
@@ -24,18 +25,19 @@ struct Holding {
 
 class MemoryModel {
  public:
-  /// `size` 0: as much as is wanted. A part of a slot is not used.
+  /// `size` 0: unlimited. The part of `size` that is less than a slot is not used.
   MemoryModel(Bytes size, double link_bytes_per_s)
       : slots_(size.count == 0 ? std::numeric_limits<std::uint32_t>::max()
                                : static_cast<std::uint32_t>(size.count / kSlotBytes.count)),
         bytes_per_s_(link_bytes_per_s) {}
 
   struct Touched {
-    Instant there;             // when all that a frame reads has been there
+    Instant there;             // when everything that the frame reads has been copied to the device
     std::uint32_t copied = 0;  // slots
   };
-  /// A frame reads the whole footprint. What is not resident is copied: it stays where the limit and the device have
-  /// room, and the rest passes through a buffer of the driver's that isn't counted, again with the next frame.
+  /// A frame reads the whole footprint. Slots that are not resident are copied. As many of them as the limit and the
+  /// device's size permit stay resident; the rest passes through a buffer of the driver, which is not counted, and is
+  /// copied again for the next frame.
   Touched Touch(Instant now, Holding& holding) {
     const std::uint32_t missing = holding.footprint - holding.resident;
     if (missing == 0) return {now, 0};
@@ -47,13 +49,13 @@ class MemoryModel {
                     FromSeconds(static_cast<double>(missing) * static_cast<double>(kSlotBytes.count) / bytes_per_s_);
     return {link_free_at_, missing};
   }
-  /// What is over a new limit is evicted at once; its copy is in the host's memory.
+  /// Slots over a new limit are evicted at once and without a copy: host memory has the same contents.
   void Limit(Holding& holding, std::uint32_t slots) {
     holding.limit = slots;
     if (slots != 0 && holding.resident > slots) Evict(holding, holding.resident - slots);
   }
   void Release(Holding& holding) { Evict(holding, holding.resident); }
-  /// Its program has made other buffers.
+  /// The program's buffers now have this size.
   void Resize(Holding& holding, std::uint32_t footprint) {
     holding.footprint = footprint;
     if (holding.resident > footprint) Evict(holding, holding.resident - footprint);

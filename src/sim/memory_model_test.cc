@@ -9,7 +9,7 @@
 namespace weir::sim {
 namespace {
 
-constexpr double kSlotASecond = 64.0 * 1024 * 1024;  // a link that copies one in a second
+constexpr double kSlotASecond = 64.0 * 1024 * 1024;  // rate of a link that copies one slot per second
 constexpr Instant kStart = InstantFromNs(1'000'000'000);
 
 RC_GTEST_PROP(MemoryModelLaw, NobodyHoldsMoreThanItsLimitAndAllNoMoreThanTheDevice, ()) {

@@ -42,7 +42,7 @@ std::vector<double> Latencies(const Window& w) {
   return ms;
 }
 
-/// Nearest rank.
+/// The percentile by nearest rank.
 double PercentileMs(const Window& w, double fraction) {
   const std::vector<double> ms = Latencies(w);
   if (ms.empty()) return kNan;
@@ -50,7 +50,7 @@ double PercentileMs(const Window& w, double fraction) {
   return ms[static_cast<std::size_t>(std::clamp(rank, 1.0, static_cast<double>(ms.size()))) - 1];
 }
 
-/// GPU time in the whole seconds that lie in the window.
+/// Seconds of GPU time in each whole second that lies in the window.
 std::vector<double> UseBySecond(const Window& w, const TenantRecord& tenant) {
   std::vector<double> use;
   for (std::int64_t s = (w.from_ns + 999'999'999) / 1'000'000'000; (s + 1) * 1'000'000'000 <= w.to_ns; ++s)
@@ -71,7 +71,7 @@ double AllUse(const Window& w) {
   return sum;
 }
 
-/// Times at which the tenant's frames began or ceased to be paced: the switches of hybrid.
+/// The times in seconds at which the tenant's frames began or ceased to be paced: the switches of the policy hybrid.
 std::vector<double> Switches(const Window& w) {
   std::vector<double> at;
   bool first = true;
@@ -125,9 +125,9 @@ double Fps(const Window& w) {
 
 // -- Selling
 
-/// Whole seconds of the window in which the tenant's program ran from beginning to end: whether it had what was
-/// promised. Frames are counted whole and 5 % below a rate is kept, as the node's own reports have it; a share is
-/// promised to who wants the device all the time.
+/// The whole seconds of the window during all of which the tenant's program ran, and those of them in which the promise
+/// to it was broken. A rate counts as kept down to 5 % below it, as in the node's own reports; frames are counted
+/// whole, hence half a frame of tolerance. A share is promised only while the tenant always wants the device.
 struct KeptSeconds {
   double all = 0, broken = 0;
 };
@@ -162,7 +162,7 @@ double BrokenPart(const Window& w) {
   return sum.all > 0 ? sum.broken / sum.all : kNan;
 }
 
-/// Part of the window's whole seconds in which somebody's was broken.
+/// Part of the window's whole seconds in which at least one tenant's promise was broken.
 double BrokenTime(const Window& w) {
   double broken = 0, all = 0;
   for (std::int64_t s = (w.from_ns + 999'999'999) / 1'000'000'000; (s + 1) * 1'000'000'000 <= w.to_ns; ++s, ++all) {
@@ -177,13 +177,14 @@ bool StaysUntil(const TenantRecord& tenant, std::int64_t at_ns) {
   return tenant.left_ns < 0 || tenant.left_ns >= at_ns;
 }
 
-/// What is in force at the window's end.
+/// The number of vGPUs that are sold at the window's end.
 double Sold(const Window& w) {
   double sum = 0;
   for (const TenantRecord& tenant : w.run->tenants)
     sum += SoldBy(tenant, w.to_ns) && StaysUntil(tenant, w.to_ns) ? 1 : 0;
   return sum;
 }
+/// The sum of their ceilings, best effort left out, over the number of devices.
 double SoldRatio(const Window& w) {
   double sum = 0;
   for (const TenantRecord& tenant : w.run->tenants)
@@ -191,7 +192,7 @@ double SoldRatio(const Window& w) {
   return sum / static_cast<double>(std::max<std::size_t>(w.run->device_busy_ns.size(), 1));
 }
 
-/// Per hour, over the window, of all devices together.
+/// Revenue, penalty and cost of all devices together, per hour of the window.
 core::Account AccountOf(const Window& w) {
   core::Account account;
   const core::Prices& prices = w.run->prices;
@@ -201,7 +202,8 @@ core::Account AccountOf(const Window& w) {
     const Duration span{std::max<std::int64_t>(to_ns - std::max(w.from_ns, tenant.sold_ns), 0)};
     account.Book(prices, tenant.ceiling, tenant.best_effort, span, false, false);
     account.Book(prices, tenant.ceiling, tenant.best_effort, FromSeconds(KeptOf(w, tenant).broken), true, true);
-    account.revenue -= prices.device_hour / 3600 * tenant.ceiling * KeptOf(w, tenant).broken;  // booked once
+    // Both calls above have booked the revenue of the broken seconds.
+    account.revenue -= prices.device_hour / 3600 * tenant.ceiling * KeptOf(w, tenant).broken;
   }
   account.BookDevice(prices, Duration{(w.to_ns - w.from_ns) * static_cast<std::int64_t>(w.run->device_busy_ns.size())});
   const double hours = w.Seconds() / 3600;
@@ -323,7 +325,7 @@ const RunRecord* FindRun(std::span<const RunRecord> runs, std::string_view label
   return nullptr;
 }
 
-/// The sum over those whose names begin so, where the name ends with '*'.
+/// The value of one tenant or, of a name "begin*", the sum over all tenants whose names begin so.
 Result<double> ValueOfAll(const Metric& metric, const RunRecord& run, const std::string& tenant,
                           const Expectation& expectation) {
   if (!tenant.ends_with('*')) return Value(metric, run, tenant, expectation);
@@ -340,8 +342,9 @@ Result<double> ValueOfAll(const Metric& metric, const RunRecord& run, const std:
   return sum;
 }
 
-/// "fit:exponent:pace_ms:fps": over all runs whose labels begin with `run`. The exponent and `r2` are those of
-/// y = a·x^b, slope, intercept and `line_r2` those of y = a + b·x. The tenant of y is `per_tenant`, if given.
+/// "fit:WHAT:METRIC:METRIC", such as "fit:exponent:pace_ms:fps": fits a curve to the points (x, y) of all runs whose
+/// labels begin with `run`; x is the first metric, y the second. WHAT `exponent` and `r2` are those of y = a·x^b;
+/// `slope`, `intercept` and `line_r2` those of y = a + b·x. The tenant of y is `per_tenant`, if given.
 Result<double> Fit(std::span<const RunRecord> runs, const Expectation& expectation) {
   std::array<std::string_view, 4> part{};
   std::string_view rest = expectation.metric;
@@ -375,8 +378,8 @@ Result<double> Fit(std::span<const RunRecord> runs, const Expectation& expectati
   return part[1] == "exponent" || part[1] == "slope" ? line.b : line.r2;
 }
 
-/// "mean:METRIC", "most:METRIC", "least:METRIC": over all runs whose labels begin with `run`; with `per_run` each one's
-/// is divided by that of the run whose label begins with `per_run` instead and goes on likewise.
+/// "mean:METRIC", "most:METRIC", "least:METRIC": over all runs whose labels begin with `run`. With `per_run`, the value
+/// of each run is divided by that of the run with the same rest of the label after `per_run`.
 Result<double> OverRuns(std::span<const RunRecord> runs, const Expectation& expectation) {
   const std::string what = expectation.metric.substr(0, expectation.metric.find(':'));
   std::vector<double> values;

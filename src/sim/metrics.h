@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures of a run, from the model's own record: what expectations are about.
+// Figures of a run, computed from the model's own record. Expectations compare them with limits.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace weir::sim {
 
-/// The part of a run that a figure is about. Tenant null: all of them.
+/// The part of a run that a figure is computed from. Without a tenant: all tenants.
 struct Window {
   const RunRecord* run = nullptr;
   const TenantRecord* tenant = nullptr;
@@ -26,16 +26,16 @@ struct Metric {
   std::string_view name;
   std::string_view unit;
   std::string_view summary;
-  bool of_tenant;  // needs one
+  bool of_tenant;  // needs a tenant
   double (*value)(const Window&);
 };
 
-/// The one table of figures.
+/// The only table of figures.
 std::span<const Metric> MetricTable();
 
-/// A figure as an expectation asks for it: of a run, or of all runs whose labels begin with it where the metric fits a
-/// curve. kNotFound for a metric, run or tenant that there is not, kInvalidArgument where it can't be reckoned (no
-/// frame).
+/// The figure that an expectation names: of one run, or, where the metric is a fit ("fit:…") or is taken over several
+/// runs ("mean:…", "most:…", "least:…"), of all runs whose labels begin with `run`. kNotFound for an unknown metric,
+/// run or tenant; kInvalidArgument if it cannot be computed, as without a frame.
 Result<double> Measure(std::span<const RunRecord> runs, const Expectation& expectation);
 
 struct Verdict {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
-/// Ten seconds; "a" at 10 frames/s with every fifth frame late, "b" at 20; use 0.3 and 0.1 of the device.
+/// Ten seconds: "a" makes 10 frames/s, every fifth of them late, "b" 20; they use 0.3 and 0.1 of the device.
 RunRecord Known(const std::string& label, double factor = 1) {
   RunRecord run{.label = label, .span_ns = 10'000 * kMs};
   run.tenants.resize(2);

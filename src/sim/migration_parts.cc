@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the parts of a decided task run: from phase to phase, over links and copy engines that others use as well.
+// How the parts of a planned task run: from phase to phase, over links and copy engines that all tasks share.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ void MigrationSimulation::Start(std::uint32_t index) {
   task.record.kind = task.plan.kind;
   task.record.pieces = task.plan.here;
   task.record.kept = static_cast<double>(task.plan.kept()) / static_cast<double>(task.plan.ends.back());
-  // A task that goes as a whole takes the direct way, without a stop here.
+  // A task that migrates as a whole is sent directly to its peer.
   if (task.plan.kind == core::PlanKind::kMigrate) return EnterPhase(index, true, Phase::kSending);
   EnterPhase(index, false, Phase::kArriving);
 }
@@ -37,7 +37,7 @@ void MigrationSimulation::EnterPhase(std::uint32_t index, bool there, Phase phas
   const kernel::PartRange range = ends ? kernel::PartRange{} : RangeOf(task, there);
   const core::PartNeed need = ends ? whole : task.need.Of(range);
   const auto bytes = [](Bytes size) { return static_cast<double>(size.count); };
-  // What the stretches cost, as bytes of the link.
+  // The time of the stretches, in bytes of the link; half of it in each direction.
   const double gaps = SecondsOf(world_.stretch) * static_cast<double>(need.stretches) * network_bytes_per_s_ / 2;
   switch (phase) {
     case Phase::kArriving: return Flow(Channel::kClientUp, task.node, index, false, bytes(whole.sent));
@@ -103,7 +103,7 @@ void MigrationSimulation::LeavePhase(std::uint32_t index, bool there) {
   }
 }
 
-/// Both parts are done, or the only one: what each phase took of the later one counts.
+/// A part is done. When all are, records the times of the part for which copies and kernel took longer.
 void MigrationSimulation::PartDone(std::uint32_t index) {
   Task& task = tasks_[index];
   const bool both = task.plan.kind == core::PlanKind::kSplit;

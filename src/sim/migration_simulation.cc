@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deciding: who has room, which plan, waiting. What a plan then sets in motion is in migration_parts.cc.
+// Decisions about tasks: asking for room, plans, waiting. The parts of a plan run in migration_parts.cc.
 #include "sim/migration_simulation.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace weir::sim {
 namespace {
 
-constexpr Bytes kControlBytes{256};  // of a control message, with its headers
+constexpr Bytes kControlBytes{256};  // size of a control message with its headers
 constexpr double kAtOnce = 1e18;     // bytes/s of an interface that takes no time
 constexpr core::ChoiceTimes kChoiceTimes{};
 
@@ -69,7 +69,7 @@ MigrationSimulation::MigrationSimulation(const Scenario& scenario, const Run& ru
       heap_.Push(task.start, EventKind::kArrive, static_cast<std::uint32_t>(tasks_.size() - 1));
     }
   }
-  for (Task& task : tasks_) task.view.need = &task.need;  // where it now stays
+  for (Task& task : tasks_) task.view.need = &task.need;  // not before: tasks moved while the vector grew
   for (std::uint32_t i = 0; i < world_.partings.size(); ++i) {
     heap_.Push(now_ + world_.partings[i].at, EventKind::kFault, i);
     heap_.Push(now_ + world_.partings[i].until, EventKind::kMend, i);
@@ -97,7 +97,7 @@ void MigrationSimulation::RunUntil(Duration at) {
         if (Of(channel, i % nodes).stamp == event.stamp) Drain(channel, i % nodes);
         break;
       }
-      default: break;  // of the other simulation
+      default: break;  // events of the other simulations
     }
   }
 }
@@ -133,7 +133,7 @@ void MigrationSimulation::Ask(std::uint32_t index) {
   Node& node = nodes_[task.node];
   std::vector<core::ChoiceStep> steps;
   const Bytes need = task.need.Of({1, 0, task.view.groups[1]}).device;
-  // Asking may end at once: so the task is known before its question is.
+  // A question may be answered within the call, so the task is noted first, with the number that it will get.
   node.asking.emplace_back(node.choice.counts().asked + 1, index);
   task.record.asked_ns -= NsOf(now_);
   WEIR_CHECK(node.choice.Ask(ClockOf(node), need, steps) == node.asking.back().first);
@@ -254,7 +254,8 @@ void MigrationSimulation::Decide(std::uint32_t index, std::uint64_t number, Node
   if (chosen) {
     task.peer = IndexOf(chosen);
     core::RoomKeeper& keeper = nodes_[task.peer].keeper;
-    // What the plan needs there is counted as allocated from now on; the rest of what was held is free.
+    // From now on the memory that the plan needs on the peer counts as allocated; the rest of what the peer had held
+    // for this question is free.
     keeper.Begin(ClockOf(nodes_[task.peer]), IdOf(task.node), number);
     if (task.plan.Leaves()) {
       const kernel::PartRange range = RangeOf(task, true);
@@ -263,7 +264,7 @@ void MigrationSimulation::Decide(std::uint32_t index, std::uint64_t number, Node
   }
   Note(static_cast<std::uint64_t>(task.plan.kind) << 32 | task.plan.kept());
   if (task.plan.ends.empty()) return Wait(index);
-  // The room here is its own from the decision on.
+  // The memory here is allocated from the decision on.
   if (task.plan.here > 0) AllocateHere(index);
   task.record.decided_ns += world_.decide.count();
   heap_.Push(now_ + world_.decide, EventKind::kDecided, index);
@@ -275,7 +276,7 @@ void MigrationSimulation::Wait(std::uint32_t index) {
   task.waits_since = now_;
 }
 
-/// Somebody's memory was freed: those that wait look again, in their order.
+/// Memory was freed: tasks that wait begin again, in their order.
 void MigrationSimulation::Freed() {
   for (std::uint32_t i = 0; i < tasks_.size(); ++i) {
     if (!tasks_[i].waits) continue;
@@ -313,7 +314,7 @@ void MigrationSimulation::Free(std::uint32_t index, std::uint32_t task) {
   Freed();
 }
 
-/// More or less is allocated: copies are as fast as that lets them be.
+/// The allocated memory has changed: adapts the speed of copies (MigrationNode::slow).
 void MigrationSimulation::Memory(std::uint32_t index) {
   Node& node = nodes_[index];
   const double used = static_cast<double>(node.usage.used().count);

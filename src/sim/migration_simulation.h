@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a migration scenario in virtual time. A simulation of its own beside simulation.h: that one plays a node's
-// engine at the gates of one device, for programs that loop for ever; here tasks run once on several nodes, and what
-// decides is core/partition (plan, choice, room, usage), over messages that take their time. The heap, the clock and
-// the records are the same.
+// One run of a migration scenario in virtual time. This is a simulation of its own. simulation.h plays a node's engine
+// at the gates of one device, for programs that loop forever. Here each task runs once, on one node or two, and
+// core/partition (plan, choice, room, usage) makes the decisions, with messages that take time. The heap, the virtual
+// clock and the records are those of simulation.h.
 //
-//   a task:  fits, or its shortage is ignored ─────────────────────────────────────┐
-//            else asks who has room ──▶ plans ──┬─ waits until something is freed   │
-//                                               └─▶ allocates ◀────────────────────┘
+//   a task:  fits, or its shortage is ignored ────────────────────────────────────────────────┐
+//            else asks other nodes for room ──▶ plans ──┬─▶ waits until memory is freed       │
+//                                                       └─▶ allocates ◀───────────────────────┘
 //            client ──▶ here ──┬─▶ piece by piece: in ──▶ kernel ──▶ out ──────────┬─▶ client
 //                              └─▶ network ──▶ in ──▶ kernel ──▶ out ──▶ network ──┘     (a split)
 //            client ──▶ network ──▶ in ──▶ kernel ──▶ out ──▶ network ──▶ client         (migrated as a whole)
@@ -35,13 +35,15 @@ class MigrationSimulation {
   /// The scenario must have been checked (scenario_file.h), have a `migration`, and outlive the simulation.
   MigrationSimulation(const Scenario& scenario, const Run& run, std::uint64_t seed);
 
+  /// Continues until `at` of virtual time since the start, events at `at` included.
   void RunUntil(Duration at);
   [[nodiscard]] RunRecord Take();
 
  private:
+  /// What flows share on a node: both directions of its clients' interface, both copy engines, and sending to others.
   enum class Channel : std::uint8_t { kClientUp, kClientDown, kIn, kOut, kNetwork };
   static constexpr std::size_t kChannels = 5;
-  /// Where a part of a task is: the part here, or the one there.
+  /// How far a part of a task has come.
   enum class Phase : std::uint8_t {
     kNone,
     kArriving,
@@ -56,8 +58,8 @@ class MigrationSimulation {
   };
   struct Part {
     Phase phase = Phase::kNone;
-    Instant began{};  // the phase
-    std::uint32_t piece = 0;
+    Instant began{};          // of the phase
+    std::uint32_t piece = 0;  // of the part here, which runs piece by piece
     std::int64_t network_ns = 0, input_ns = 0, kernel_ns = 0, output_ns = 0;
   };
   struct Task {
@@ -67,12 +69,12 @@ class MigrationSimulation {
     bool managed = true;
     Duration hold{};
     std::uint64_t size = 0;
-    double weight = 1;  // of its client's flows
+    double weight = 1;  // of the client's flows
     core::AffineNeed need;
     core::TaskView view;
     core::Plan plan;
-    Part here, there;
-    std::uint32_t peer = 0;  // of a plan that leaves
+    Part here, there;        // on the task's node, and on the peer
+    std::uint32_t peer = 0;  // the node that runs `there`, if the plan has such a part
     Instant waits_since{};
     bool waits = false, done = false;
     TaskRecord record;
@@ -83,52 +85,64 @@ class MigrationSimulation {
     core::DeviceUsage usage;
     core::RoomKeeper keeper;
     core::NodeChoice choice;
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> asking;  // question, task
-    HostClock clock;                                              // what its node choice and its offers go by
-    Instant kernels_until{};
-    Instant tick_at = Instant::max();  // by that clock
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> asking;  // number of the question, task
+    HostClock clock;                                              // gives the times of `choice` and `keeper`
+    Instant kernels_until{};                                      // when all kernels launched so far will have ended
+    Instant tick_at = Instant::max();                             // the next deadline that is in the heap, by `clock`
   };
   struct Message {
     enum class Kind : std::uint8_t { kAsk, kOffer, kTake, kTaken, kRefused, kDrop };
     Kind kind = Kind::kAsk;
     std::uint32_t from = 0, to = 0;
-    std::uint64_t number = 0;
-    Bytes size{};
-    std::uint64_t threads = 0;
+    std::uint64_t number = 0;   // of the question
+    Bytes size{};               // kAsk: the memory needed; kOffer: the memory that is free
+    std::uint64_t threads = 0;  // kOffer: those of the kernels that the device has not finished
   };
   struct Flowing {
     FairLink link;
-    std::uint32_t stamp = 0;
+    std::uint32_t stamp = 0;  // see Event::stamp
   };
 
   // Deciding
   void Begin(std::uint32_t task);
+  /// Asks the other nodes for room.
   void Ask(std::uint32_t task);
+  /// Carries out what the node's choice asks for.
   void Carry(std::uint32_t node, const std::vector<core::ChoiceStep>& steps);
   void Send(const Message& message);
   void Receive(const Message& message);
+  /// Lets the node's choice check its deadlines, and pushes an event for the next one.
   void Tick(std::uint32_t node);
   [[nodiscard]] Instant ClockOf(const Node& node) const { return node.clock.Read(now_); }
+  /// Makes the task's plan and allocates its memory. `chosen`: the answer to question `number`; none: no node.
   void Decide(std::uint32_t task, std::uint64_t number, NodeId chosen);
   void Wait(std::uint32_t task);
   void Freed();
+  /// The node's device as a plan sees it.
   [[nodiscard]] core::DeviceView ViewOf(std::uint32_t node, Bytes room, const Task& task);
-  // Running
+  // Running. `there`: the part on the peer, else the one on the task's node.
   void Start(std::uint32_t task);
   void EnterPhase(std::uint32_t task, bool there, Phase phase);
+  /// A phase has ended: records its time and enters the next one.
   void LeavePhase(std::uint32_t task, bool there);
   void PartDone(std::uint32_t task);
   void End(std::uint32_t task);
+  /// The groups of the part there, or of the present piece of the part here.
   [[nodiscard]] kernel::PartRange RangeOf(const Task& task, bool there) const;
   void Allocate(std::uint32_t node, std::uint32_t task, Bytes size);
+  /// Allocates the memory of the largest piece.
   void AllocateHere(std::uint32_t task);
   void Free(std::uint32_t node, std::uint32_t task);
   void Memory(std::uint32_t node);
   // Channels
   Flowing& Of(Channel channel, std::uint32_t node) { return channels_[static_cast<std::size_t>(channel)][node]; }
+  /// Adds a flow.
   void Flow(Channel channel, std::uint32_t node, std::uint32_t task, bool there, double amount);
+  /// Pushes an event for the end of the channel's next flow. Called after every change of the channel.
   void Arm(Channel channel, std::uint32_t node);
+  /// Ends the flows that are done.
   void Drain(Channel channel, std::uint32_t node);
+  /// Counts an action, and adds it to the digest.
   void Note(std::uint64_t what);
 
   const MigrationWorld& world_;
@@ -141,8 +155,8 @@ class MigrationSimulation {
   NetworkModel network_;
   std::vector<Node> nodes_;
   std::vector<Task> tasks_;
-  std::vector<std::vector<Flowing>> channels_;  // by channel and node; the network's by the sending node
-  std::vector<Message> messages_;
+  std::vector<std::vector<Flowing>> channels_;  // [channel][node]; of kNetwork, the sending node
+  std::vector<Message> messages_;               // all that were sent; events refer to them by index
 };
 
 }  // namespace weir::sim

@@ -6,7 +6,7 @@
 namespace weir::sim {
 namespace {
 
-/// Two nodes; a task of 8,000 needs 768 MB of the 2 GB of each.
+/// Two nodes with 2 GB each; a task of size 8,000 needs 768 MB.
 Scenario TwoNodes() {
   Scenario scenario;
   scenario.name = "two-nodes";
@@ -61,7 +61,7 @@ TEST(MigrationSimulation, CopiesAreSlowForAllWhileMoreIsAllocatedThanThereIs) {
   const Scenario scenario = TwoNodes();
   const RunRecord two = PlayMigration(scenario, {.copies = {{"last", 0}}});
   const RunRecord three = PlayMigration(scenario, {});
-  // 2,304 of 2,000 MB: 1 + 50 · 0.152 times.
+  // 2,304 of 2,000 MB are allocated, so copies take 1 + 50 · 0.152 times as long.
   EXPECT_GT(TaskOf(three, "first-1").input_ns, 8 * TaskOf(two, "first-1").input_ns);
 }
 
@@ -87,19 +87,19 @@ TEST(MigrationSimulation, WaitsUntilSomebodyLeavesWhereNoNodeHasRoom) {
   const TaskRecord& last = TaskOf(run, "last");
   EXPECT_EQ(last.kind, core::PlanKind::kHere);
   EXPECT_GT(last.waited_ns, 0);
-  EXPECT_NEAR(SpentS(last.asked_ns), 0.02, 1e-9);  // all were silent
+  EXPECT_NEAR(SpentS(last.asked_ns), 0.02, 1e-9);  // no node answered
 }
 
 TEST(MigrationSimulation, TwoThatAskAtOnceAreNotPromisedTheSameRoom) {
   Scenario scenario = TwoNodes();
   scenario.migration->nodes[0].memory = MiB(1);
-  scenario.migration->nodes[1].memory = MiB(1'000);  // for one of them
+  scenario.migration->nodes[1].memory = MiB(1'000);  // enough for one task
   scenario.migration->tasks = {{.name = "first", .size = 8'000, .copies = 2}};
   scenario.migration->nodes.push_back(scenario.migration->nodes[1]);
   scenario.migration->nodes.back().name = "third";
   const RunRecord run = PlayMigration(scenario, {.shortage = Shortage::kMigrate});
   EXPECT_TRUE(run.violations.empty());
-  // One of the two has one node, the other the other one, though both have the same threads.
+  // The two tasks get different nodes, although both nodes have the same number of threads.
   EXPECT_EQ(TaskOf(run, "first-1").kind, core::PlanKind::kMigrate);
   EXPECT_EQ(TaskOf(run, "first-2").kind, core::PlanKind::kMigrate);
 }

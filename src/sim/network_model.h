@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network of hosts: when does what is sent arrive? Every directed pair of hosts has a link of its own, which sends
-// one message after the other and delivers in order, as a stream does. A message may be lost; sending it again is the
-// protocol's affair.
+// A network of hosts: computes when a message arrives. Every directed pair of hosts has a link of its own, which sends
+// one message after the other and delivers them in order, as a stream does. A message may be lost; sending it again is
+// the task of the protocol.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace weir::sim {
 
 struct LinkSpec {
   Duration latency = microseconds(50);
-  Duration jitter{};            // each message takes up to this much longer, evenly drawn
-  double bytes_per_s = 1.25e9;  // ten gigabits
-  double loss = 0;              // part of the messages, 0 … 1
+  Duration jitter{};            // each message takes up to this much longer, uniformly drawn
+  double bytes_per_s = 1.25e9;  // 10 Gbit/s
+  double loss = 0;              // fraction of the messages that are lost, 0 … 1
 };
 
 class NetworkModel {
@@ -31,17 +31,18 @@ class NetworkModel {
 
   void SetLink(Host from, Host to, const LinkSpec& spec) { LinkOf(from, to).spec = spec; }
 
-  /// Nothing that is sent between the two from now on arrives, in either direction; what is under way does.
+  /// Separates two hosts: messages between them that are sent from now on are lost, in both directions. Messages in
+  /// flight arrive.
   void Part(Host a, Host b) { parted_.insert(std::minmax(a, b)); }
   void Heal(Host a, Host b) { parted_.erase(std::minmax(a, b)); }
   [[nodiscard]] bool parted(Host a, Host b) const { return parted_.contains(std::minmax(a, b)); }
 
-  /// When it has arrived, to its last byte; none: it is lost. Times must not go backwards. A lost message takes the
-  /// link's time, too. To itself a host sends in no time.
+  /// Returns when the last byte of a message arrives; none: it is lost. Times must not go backwards. A message that is
+  /// lost at random occupies the link like any other. A message to the host itself arrives at once.
   std::optional<Instant> Send(Instant now, Host from, Host to, Bytes size) {
     if (from == to) return now;
     Link& link = LinkOf(from, to);
-    // Drawn whatever becomes of it, so that a partition changes no other message's luck.
+    // Drawn also for separated hosts, so that a separation does not change what happens to later messages.
     const double luck = link.prng.Uniform();
     const double late = link.prng.Uniform();
     if (parted(from, to)) return std::nullopt;
@@ -56,10 +57,10 @@ class NetworkModel {
   struct Link {
     LinkSpec spec;
     Prng prng;
-    Instant free_at{};
-    Instant last{};
+    Instant free_at{};  // when it has sent all messages so far
+    Instant last{};     // the latest arrival so far: later messages do not overtake
   };
-  /// With its own stream of chance: what is sent elsewhere has no influence.
+  /// Each link has its own random stream, so that messages on other links do not influence it.
   Link& LinkOf(Host from, Host to) {
     const auto found = links_.find({from, to});
     if (found != links_.end()) return found->second;

@@ -10,7 +10,7 @@ namespace weir::sim {
 namespace {
 
 constexpr Instant kBegin = InstantFromNs(1'000'000'000);
-/// A megabyte takes a second, and arrives ten milliseconds later.
+/// A megabyte takes a second to send, and arrives ten milliseconds later.
 constexpr LinkSpec kSlow{.latency = milliseconds(10), .bytes_per_s = 1e6};
 constexpr Bytes kMegabyte{1'000'000};
 
@@ -18,7 +18,7 @@ TEST(NetworkModel, BytesTakeTimeAndThenTheLatency) {
   NetworkModel network(kSlow, 1);
   EXPECT_EQ(network.Send(kBegin, 0, 1, Bytes{}), kBegin + milliseconds(10));
   EXPECT_EQ(network.Send(kBegin, 0, 1, kMegabyte), kBegin + milliseconds(1010));
-  EXPECT_EQ(network.Send(kBegin, 0, 1, kMegabyte), kBegin + milliseconds(2010));  // behind the other
+  EXPECT_EQ(network.Send(kBegin, 0, 1, kMegabyte), kBegin + milliseconds(2010));  // after the first one
   EXPECT_EQ(network.Send(kBegin, 1, 0, kMegabyte), kBegin + milliseconds(1010));  // the other direction is free
   EXPECT_EQ(network.Send(kBegin, 0, 0, kMegabyte), kBegin);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was sold, recomputed from what the model recorded; knows nothing of core/oversubscribe but its names.
+// Checks what was sold from the scenario and the run's record alone. Of core/oversubscribe it uses only the names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,21 +28,22 @@ class SellingChecker {
 
  private:
   static constexpr std::int64_t kSecondNs = 1'000'000'000;
-  static constexpr double kAlmost = 1e-3;  // of the device: ceilings are kept in millionths
-  /// Shorter stretches say little about what somebody has.
+  static constexpr double kAlmost = 1e-3;  // of the device; for rounding: ceilings are whole millionths
+  /// In shorter stretches, in seconds, single frames weigh too much.
   static constexpr std::int64_t kQuietMin = 3;
-  /// Who waited, queued or ran for this part of every second wanted the device all the time; it may think for this part
-  /// of its GPU time, or it can't have all of a ceiling.
+  /// A tenant always wants the device if it waited, queued or ran for kAlways of every second, and its frames have at
+  /// most kThinks of their GPU time as CPU time. With more CPU time it could not use all of its ceiling.
   static constexpr double kAlways = 0.98;
   static constexpr double kThinks = 0.03;
-  /// What is sold firmly is had within this.
+  /// Tolerance of a guaranteed ceiling.
   static constexpr double kWithin = 0.03;
-  /// A promised rate needs this part of its ceiling at most, and its frames, behind a frame of each other one, this
-  /// part of the time between them: then it is kept.
+  /// A promised rate must be kept if it needs at most kFits of the ceiling, and if a frame, after one frame of each
+  /// other tenant, needs at most kFitsInterval of the time between two frames.
   static constexpr double kFits = 0.6;
   static constexpr double kFitsInterval = 0.8;
-  static constexpr double kKeptRate = 0.95;  // as the node's reports and sim/metrics.h have it
-  /// Of what somebody wants all the time, so much is not left idle: others keep a tenth above what they use.
+  static constexpr double kKeptRate = 0.95;  // as in the node's reports and in sim/metrics.cc
+  /// If a tenant always wants a part of the device, at least kNotIdle of that part is used: the caps of other tenants
+  /// stay a tenth above their use.
   static constexpr double kNotIdle = 0.85;
 
   struct Sold {
@@ -56,7 +57,7 @@ class SellingChecker {
     objections_.push_back("selling: " + fmt::format(text, std::forward<T>(values)...));
   }
 
-  /// What is sold at a moment.
+  /// The vGPUs that are sold at a moment, with their terms then.
   std::vector<Sold> SoldAt(std::uint32_t device, std::int64_t at_ns) const {
     std::vector<Sold> sold;
     for (const TenantRecord& record : record_.tenants)
@@ -70,6 +71,7 @@ class SellingChecker {
       }
     return sold;
   }
+  /// The sum of ceilings: of guaranteed vGPUs, and unless `firm_alone` also of oversold ones.
   static double Ceilings(const std::vector<Sold>& sold, bool firm_alone) {
     double sum = 0;
     for (const Sold& one : sold) {
@@ -84,12 +86,13 @@ class SellingChecker {
       if (one.device == device && one.at_ns <= at_ns) mode = one;
     return mode;
   }
+  /// The largest sum of ceilings that the mode permits.
   static double MostOf(const SellingMode& mode) {
     if (mode.mode == core::OversellMode::kStrict) return 1;
     return mode.mode == core::OversellMode::kStatic ? mode.ratio : HUGE_VAL;
   }
 
-  /// Whenever something was sold or begins to be sold otherwise.
+  /// Checks the sums of ceilings at each sale and at each change of the mode.
   void CheckSums(std::uint32_t device) {
     const auto check = [&](std::int64_t at_ns) {
       const SellingMode mode = ModeAt(device, at_ns);
@@ -107,8 +110,9 @@ class SellingChecker {
       if (mode.device == device) check(mode.at_ns);
   }
 
+  /// No request was refused that would have fitted.
   void CheckRefusals(std::uint32_t device) {
-    if (run_.memory == MemoryMode::kElastic) return;  // minima of memory are refused, too
+    if (run_.memory == MemoryMode::kElastic) return;  // a request may have been refused for its minimum of memory
     for (const SaleRefused& refused : record_.refused) {
       if (refused.device != device) continue;
       std::vector<Sold> sold = SoldAt(device, refused.at_ns);
@@ -131,7 +135,7 @@ class SellingChecker {
     }
   }
 
-  /// A stretch without what customers begin and end.
+  /// The parts of a stretch that begin kSettled after a sale or a removal, and end before the next one.
   std::vector<Stretch> Quiet(std::uint32_t device, const Stretch& stretch) const {
     std::vector<std::int64_t> moments{(stretch.from_s - kSettled / seconds(1)) * kSecondNs, stretch.to_s * kSecondNs};
     for (const Sold& one : SoldAt(device, stretch.to_s * kSecondNs)) moments.push_back(one.terms.at_ns);
@@ -168,6 +172,7 @@ class SellingChecker {
            (tenant.end == Duration{0} || tenant.end >= seconds(stretch.to_s));
   }
 
+  /// Checks guarantees, and that the device is not left idle, in a stretch without sales and changes.
   void CheckQuiet(std::uint32_t device, const Stretch& stretch) {
     const SellingMode mode = ModeAt(device, stretch.from_s * kSecondNs);
     const auto regain = run_.oversell_params.find("regain");
@@ -186,7 +191,7 @@ class SellingChecker {
         shortest = std::min({shortest, SecondsOf(one.tenant->batch), SecondsOf(scene.gpu) * (1 - scene.jitter)});
     }
     const double span = static_cast<double>(stretch.to_s - stretch.from_s);
-    // Of the device's time, what its turning from one to another leaves.
+    // The part of the device's time that switches between tenants leave
     const double useful = 1 - std::min(SecondsOf(scenario_.devices[device].model.switch_cost) / shortest, 0.9);
     if (mode.mode == core::OversellMode::kAdaptive && used < kNotIdle * useful * wanted * span - 2 * extents)
       Object("{} … {} s: {:.3f} s of device {} is used, and one with {:.3f} of it always wants it", stretch.from_s,

@@ -10,7 +10,7 @@ namespace {
 
 using core::OversellMode;
 
-/// Two that were sold half of a device each, and want it all the time.
+/// Two tenants that were sold half of a device each and always want it.
 struct HalfEach {
   Scenario scenario;
   sim::Run run;
@@ -56,7 +56,7 @@ TEST(SellingChecker, AFrameThatFitsIsShown) {
   one.record.tenants[1].terms[0].fps = 30;
   one.record.tenants[1].frames_by_s.assign(20, 28);
   EXPECT_NE(one.Says().find("30 frames/s, and showed"), std::string::npos) << one.Says();
-  one.scenario.tenants[1].scenes[0].cpu = milliseconds(25);  // it could not by itself
+  one.scenario.tenants[1].scenes[0].cpu = milliseconds(25);  // too slow for 30 frames/s even alone
   EXPECT_EQ(one.Says(), "");
 }
 
@@ -96,7 +96,7 @@ TEST(Customers, GoWithTheirVgpuAndMakePlaceForTheNext) {
   }
   scenario.tenants[0].end = milliseconds(6'500);
   scenario.tenants[1].start = seconds(2);
-  scenario.tenants[1].end = seconds(4);  // too soon to be sold one
+  scenario.tenants[1].end = seconds(4);  // it leaves before a vGPU can be sold to it
   const sim::Run run{.label = "strict", .policy = "cap", .oversell = OversellMode::kStrict};
   Simulation simulation(scenario, run, {});
   simulation.RunUntil(scenario.span);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in a run: executors that keep to the daemon's orders, gVirt's slots, and what copying takes of the CPUs.
+// Memory in a run: executors that carry out the daemon's memory orders, gVirt's slots, and the CPU time of copying.
 #include <algorithm>
 
 #include "base/check.h"
@@ -8,25 +8,25 @@
 namespace weir::sim {
 namespace {
 
-// As the OpenCL executor's: what a program has touched within these is in use, and wanted.
+// As in the OpenCL executor: buffers that a program has touched within these times are in use, and needed.
 constexpr Duration kInUse = milliseconds(500);
 constexpr Duration kWanted = seconds(1);
-/// Shorter waits for memory are not kept.
+/// Shorter waits for memory are not recorded.
 constexpr Duration kLongWait = seconds(1);
 
 Bytes OfSlots(double slots) { return Bytes{static_cast<std::uint64_t>(slots * static_cast<double>(kSlotBytes.count))}; }
 
 }  // namespace
 
-/// Of gVirt only: an engine makes its own.
+/// Prepares gVirt's memory. Other modes need nothing: the engine's orders and limits set their memory up.
 void Simulation::StartMemory(std::uint32_t index) {
   if (run_.memory != MemoryMode::kSwitched) return;
   Node& node = nodes_[index];
   const Device& device = scenario_.devices[index];
   node.switched = std::make_unique<SwitchedMemory>(SlotsFor(device.memory), device.entries, device.returned);
   for (const std::uint32_t g : node.gates) node.switched->Add(gates_[g].id, SlotsFor(gates_[g].settings.memory_max));
-  // What a switch takes delays the batch. What doesn't fit is returned within the frame; the device waits for it, since
-  // a vGPU's slice is its own.
+  // The time of a switch delays the batch. Buffers that do not fit are returned and bound within the frame, and the
+  // device waits meanwhile, since no other vGPU runs in a vGPU's slice.
   node.device.SetStartDelay([this, &memory = *node.switched](const core::DeviceCommand& batch) {
     const Gate& gate = GateOf(loops_[LoopOf(batch)]);
     if (gate.memory.footprint == 0) return Duration{};
@@ -34,7 +34,7 @@ void Simulation::StartMemory(std::uint32_t index) {
   });
 }
 
-/// The buffers of the scene that the loop is in; where a tenant has several loops, of that which has most.
+/// Sets the tenant's buffers to those of the loop's scene; where a tenant has several loops, to the largest of theirs.
 void Simulation::UseScene(Loop& loop) {
   Gate& gate = GateOf(loop);
   const auto of = [&](const Loop& one) {
@@ -53,7 +53,8 @@ void Simulation::UseScene(Loop& loop) {
   }
 }
 
-/// True: all that the frame may have is there, and what doesn't fit has passed. Else it calls again when that is so.
+/// True: all slots that the frame may have are on the device, and the buffers that do not fit have been copied through.
+/// Otherwise the loop waits, and CallPresent is called again when that is the case.
 bool Simulation::Fetch(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);
@@ -77,8 +78,8 @@ bool Simulation::Fetch(std::uint32_t index) {
   return false;
 }
 
-/// While it waited at its gate it was another's turn. It gives its place back, so that nobody waits for it, and comes
-/// again when all is there.
+/// True: while the loop waited at its gate, another vGPU got the slots. It gives its reservation back, so that no other
+/// program waits for it, and comes to the gate again when its memory has been restored.
 bool Simulation::MemoryIsGone(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);
@@ -87,7 +88,7 @@ bool Simulation::MemoryIsGone(std::uint32_t index) {
   return !Fetch(index);
 }
 
-/// What the frame uses stays until it is done.
+/// The slots that the frame uses are not evicted until it is done.
 void Simulation::Pin(Loop& loop) {
   if (GateOf(loop).elastic.wants == 0 || std::exchange(loop.pinned, true)) return;
   ++loop.pins;
@@ -102,7 +103,7 @@ void Simulation::Unpin(Loop& loop, std::uint32_t pins) {
   if (gate.elastic.pinned == 0) AdvanceMemory(loop.gate);
 }
 
-/// Its process ends: what it has queued is forgotten, but what the device executes now is executed to its end.
+/// Called when the loop's process ends: its queued work is forgotten, but the batch on the device runs to its end.
 void Simulation::LeaveMemory(Loop& loop) {
   if (!Elastic()) return;
   Gate& gate = GateOf(loop);
@@ -124,7 +125,8 @@ void Simulation::TakeOrder(std::uint32_t index, const engine::MemoryGrant& grant
   note(gate.record.here, grant.here);
 }
 
-/// What can be done now is: copies begin, frames that have all go on. The daemon hears it when an order is carried out.
+/// Does what can be done now: begins copies, and continues frames that have all their memory. Rings the doorbell when
+/// an order has been carried out.
 void Simulation::AdvanceMemory(std::uint32_t index) {
   Gate& gate = gates_[index];
   Node& node = nodes_[gate.node];
@@ -175,7 +177,7 @@ void Simulation::NoteMemoryWait(Loop& loop) {
   GateOf(loop).record.memory_waits.push_back({(loop.fetch_from - start_).count(), (now_ - start_).count()});
 }
 
-/// Part of the programs' CPU time that they don't get: what something else takes, and what copying does.
+/// Fraction of the programs' CPU time that they do not get: what other programs take, and what copying takes.
 double Simulation::StealBesideCopies(Node& node, std::uint32_t index) {
   const Device& device = scenario_.devices[index];
   const double cpus = run_.copy_cpus.value_or(device.copy_cpus);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of a run: devices, looks, faults, and the checkers' own look at them.
+// The nodes of a run: devices, polls, faults, and the checks that are made during a run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void Simulation::StartNode(std::uint32_t index) {
                                    gates_[gate].sale, restored});
     NoteTerms(gates_[gate]);
   }
-  // Executors come back at once, with what they have on the device.
+  // Executors attach again at once, and keep what they have on the device.
   for (std::uint32_t loop = 0; Elastic() && loop < loops_.size(); ++loop)
     if (loops_[loop].state != State::kAbsent && !loops_[loop].process && GateOf(loops_[loop]).node == index)
       Attach(loop);
@@ -94,13 +94,13 @@ void Simulation::RingBell(std::uint32_t index) {
   if (nodes_[index].up && nodes_[index].asleep && nodes_[index].look_at > now_) LookAt(index, now_);
 }
 
-/// Such a bell is answered also by a daemon that means to look later.
+/// A doorbell that is answered also by a daemon that has a later poll planned.
 void Simulation::RingNow(std::uint32_t index) {
   nodes_[index].rung = true;
   if (nodes_[index].up && nodes_[index].look_at > now_) LookAt(index, now_);
 }
 
-/// Reserved for frames in flight.
+/// The reservations of the gate's frames in flight.
 Duration Simulation::ReservedOf(const Gate& gate) const {
   Duration reserved{};
   for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
@@ -141,7 +141,7 @@ void Simulation::Sample(std::uint32_t index) {
   if (any_leaves) std::erase_if(node.sampled, [this](std::uint32_t g) { return !gates_[g].to_sample; });
 }
 
-/// Has the next look sample the gate. A look samples a gate that rests only once after each call.
+/// Makes the next poll sample the gate. A gate that rests is sampled only once for each call.
 void Simulation::SampleNext(std::uint32_t gate) {
   if (std::exchange(gates_[gate].to_sample, true)) return;
   std::vector<std::uint32_t>& sampled = nodes_[gates_[gate].node].sampled;
@@ -181,7 +181,7 @@ void Simulation::Housekeep(std::uint32_t index) {
   }
 }
 
-/// What weir-gpu-account tells the daemon: the truth, by program.
+/// Gives the engine what weir-gpu-account reports to the daemon: the device's true use by each program.
 void Simulation::ReadAccount(std::uint32_t index) {
   Node& node = nodes_[index];
   Push(index, now_ + scenario_.devices[index].account, EventKind::kAccount, index);
@@ -217,7 +217,7 @@ void Simulation::Carry(std::uint32_t index) {
   if (options_.tamper.actions) options_.tamper.actions(now_, node.actions);
   const auto mix = [&node](std::uint64_t value) { Mix(node.digest, value); };
   mix(static_cast<std::uint64_t>(NsOf(now_)));
-  // Waking may lead to another step, so what is to be woken is collected first. Its memory is used again.
+  // Waking may lead to another step, so the gates to wake are collected first. The vector's memory is reused.
   std::vector<std::uint32_t> woken = std::move(woken_);
   woken.clear();
   const auto gate_of = [&](VgpuId id) { return static_cast<std::uint32_t>(id.value - 1); };
@@ -227,7 +227,7 @@ void Simulation::Carry(std::uint32_t index) {
     gate.interval = publish.frame_interval;
     gate.sync = publish.sync;
     gate.start = publish.start;
-    // An order holds also while the daemon is dead.
+    // An order stays in force while the daemon is dead.
     if (Elastic()) {
       TakeOrder(gate_of(publish.vgpu), publish.memory);
     } else {
@@ -271,8 +271,8 @@ void Simulation::Carry(std::uint32_t index) {
   woken_ = std::move(woken);
 }
 
-/// As a futex does: everybody who waits looks again, the longest waiting first, and the allowance goes to who comes
-/// first.
+/// As with a futex: all loops that wait check the gate again, the longest waiting first, until the allowance is spent.
+/// Delayed loops follow a changed interval at once.
 void Simulation::WakeGate(std::uint32_t index) {
   Gate& gate = gates_[index];
   for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
@@ -308,7 +308,7 @@ void Simulation::WakeGate(std::uint32_t index) {
 void Simulation::Attach(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.process = ProcessId{NodeOf(loop).next_process++};
-  loop.reported = loop.finished;  // what was rendered while nobody kept books is charged to nobody
+  loop.reported = loop.finished;  // work that was done while it was not attached is charged to no vGPU
   SampleNext(loop.gate);
   Step(GateOf(loop).node, engine::ProcessAttached{GateOf(loop).id, loop.process, !GateOf(loop).tenant->compute});
 }
@@ -328,7 +328,7 @@ void Simulation::Apply(const Change& change) {
   }
 }
 
-/// Another fault of the same kind, on the same thing, isn't over yet.
+/// Whether another fault of the same kind, at the same place, is not mended yet.
 bool Simulation::StillBroken(const Fault& like) const {
   for (std::uint32_t i = 0; i < scenario_.faults.size(); ++i) {
     const Fault& fault = scenario_.faults[i];
@@ -354,7 +354,7 @@ void Simulation::Break(std::uint32_t index) {
   Node& node = nodes_[fault.device];
   switch (fault.kind) {
     case FaultKind::kDaemonCrash:
-      // Agents see it and fail open: nobody waits, nobody is paced, until it is back.
+      // Agents notice it and fail open: no program waits or is delayed until the daemon is back.
       node.up = false;
       node.engine.reset();
       LookAt(fault.device, core::kNever);
@@ -415,7 +415,7 @@ void Simulation::ChangeWanting(Loop& loop) {
   if (!loop.wants && gate.wanting == 0) CountWanting(gate);
 }
 
-/// Up to now, by seconds.
+/// Adds the time since `wants_since` to the record, by whole seconds.
 void Simulation::CountWanting(Gate& gate) {
   std::vector<std::int64_t>& by_s = gate.record.wanting_ns_by_s;
   for (Instant from = gate.wants_since; from < now_;) {
@@ -442,7 +442,7 @@ void Simulation::NoteCopied(Gate& gate, std::uint32_t slots) {
   by_s[Second()] += slots;
 }
 
-/// What the daemon says of its vGPUs, having looked at the gates once more; nothing is carried out.
+/// Records the daemon's totals of its vGPUs after one more poll, whose actions are not carried out.
 void Simulation::TakeBooks(std::uint32_t index) {
   Node& node = nodes_[index];
   if (!node.up) return;
@@ -452,14 +452,14 @@ void Simulation::TakeBooks(std::uint32_t index) {
     if (gates_[g].sold) gates_[g].record.booked_ns = node.engine->GpuTotal(gates_[g].id)->count();
 }
 
-/// Apart from the engine: a loop that waits must get on.
+/// Checks, independently of the engine, that no loop waits too long at its gate.
 void Simulation::Check() {
   constexpr std::size_t kViolationsMax = 100;
   for (Loop& loop : loops_) {
     if (loop.state != State::kWaiting || now_ - loop.starved_from < kStarvedAfter) continue;
     const Gate& gate = GateOf(loop);
     const Tenant& tenant = *gate.tenant;
-    // Who was not sold its ceiling firmly has what is left of the device, which may be nothing.
+    // A vGPU whose ceiling is not guaranteed gets what is left of the device, which may be nothing.
     if (nodes_[gate.node].oversell != core::OversellMode::kOff && gate.sale != core::Sale::kGuaranteed) {
       loop.starved_from = now_;
       continue;
@@ -468,7 +468,7 @@ void Simulation::Check() {
       continue;
     violations_.push_back(fmt::format("progress: {:.3f} s: '{}' has waited at its gate for {:.1f} s",
                                       SecondsOf(now_ - start_), tenant.name, SecondsOf(now_ - loop.resumed)));
-    loop.starved_from = now_;  // said again when it has lasted as long once more
+    loop.starved_from = now_;  // reported again after another period of the same length
   }
   for (std::uint32_t node = 0; node < nodes_.size(); ++node) CheckCapsNow(node);
 }

@@ -28,7 +28,7 @@ void Simulation::Send(std::uint32_t index) {
   NoteIdle(nodes_[gate.node]);
 }
 
-/// Goes on when the last batch of the frame is in the queue.
+/// Sends batches, and continues towards the present when the last batch of the frame is in the queue.
 void Simulation::Queue(std::uint32_t index) {
   Send(index);
   Loop& loop = loops_[index];
@@ -45,7 +45,8 @@ void Simulation::Queue(std::uint32_t index) {
   if (loop.state == State::kQueueing && MayPresent(loop)) Present(index);
 }
 
-/// Whether the agent waits for the frame's work before it calls the present: others may have the device meanwhile.
+/// Whether the agent waits for the frame's work before it calls a present that blocks, so that other vGPUs may have the
+/// device while it blocks.
 bool Simulation::FinishesFirst(const Loop& loop) {
   return !options_.tamper.present_first && loop.watch.WorthFinishing() && loop.entered && !loop.settled &&
          !GateOf(loop).tenant->compute && GateOf(loop).mode == proto::GateMode::kGated;
@@ -57,8 +58,8 @@ bool Simulation::MayPresent(const Loop& loop) {
   return tenant.frames_ahead == 0 || std::max(loop.under_way, loop.unshown) <= tenant.frames_ahead;
 }
 
-/// The device has finished a frame. A blank shows it, at the earliest the one after the blank that shows the frame
-/// before.
+/// The device has finished a frame. The next vertical blank shows it, or a later one if earlier frames are not shown
+/// yet: each blank shows one frame.
 void Simulation::ShowAtBlank(std::uint32_t index) {
   Loop& loop = loops_[index];
   const Tenant& tenant = *GateOf(loop).tenant;
@@ -79,8 +80,8 @@ void Simulation::Shown(std::uint32_t index) {
   if (loops_[index].state == State::kQueueing) Queue(index);
 }
 
-/// The device time of a frame that ends now, as the agent's meter has it. The device may finish a frame some frames
-/// later; what it has finished by now is told with this one, as timestamps are.
+/// The device time of a frame that ends now, as the agent's meter measures it. The device may finish a frame some
+/// frames later; the work that it has finished by now is counted for this frame, as with timestamps.
 Duration Simulation::Metered(Loop& loop) {
   if (GateOf(loop).tenant->meter == Meter::kCall) return now_ - loop.called - loop.paced - loop.waited;
   return loop.finished - std::exchange(loop.reported, loop.finished);
@@ -92,14 +93,14 @@ void Simulation::Present(std::uint32_t index) {
   Push(GateOf(loop).node, now_ + loop.present, EventKind::kPresentOver, index, loop.stamp);
 }
 
-/// The last work in flight of a gate rings the doorbell where the daemon asked for it.
+/// The loop's work is no longer in flight. Rings the doorbell if the daemon asked for that.
 void Simulation::LeaveGate(Loop& loop) {
   if (!std::exchange(loop.entered, false)) return;
   const Gate& gate = GateOf(loop);
   if (gate.ring_at_end) RingNow(gate.node);
 }
 
-/// The agent's end of a frame: it charges the frame and records it.
+/// The end of a frame for the agent: it charges the frame and records it.
 void Simulation::Settle(std::uint32_t index) {
   Loop& loop = loops_[index];
   Gate& gate = GateOf(loop);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program asks for, frame by frame.
+// The CPU and device time of a program's frames.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -31,10 +31,11 @@ const Scene& Simulation::SceneOf(Loop& loop) {
   }
 }
 
-/// What the next frame will ask for. Returns the program's own part.
+/// Draws the times of the next frame from the program's random stream, or takes the next recorded frame. Returns the
+/// CPU time; the device time and the present's time are stored in `loop`.
 Duration Simulation::DrawFrame(Loop& loop) {
   const Tenant& tenant = *GateOf(loop).tenant;
-  constexpr Duration kLeastWork = microseconds(1);
+  constexpr Duration kLeastWork = microseconds(1);  // a frame always has a batch
   if (!tenant.recorded.empty()) {
     const std::vector<Demand>& frames =
         tenant.recorded[static_cast<std::size_t>(&loop - &loops_[GateOf(loop).first_loop])];

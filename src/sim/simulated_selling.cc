@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a node's device is sold in a run: customers that come and go, what they are sold, and what they are refused.
+// How a node's device is sold in a run: customers that come and go, and vGPUs that are sold or refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +8,11 @@
 
 namespace weir::sim {
 
-/// Of a node that has just begun, or in mid-run. What caps are there may be too much for it; nothing changes then.
+/// Changes how a node's device is sold, at its start or during the run. The engine refuses when the present ceilings
+/// are too much for the new mode; then nothing changes.
 void Simulation::SellBy(std::uint32_t index, core::OversellMode mode, const core::PolicyParams& params) {
   Node& node = nodes_[index];
-  if (!node.up) return;  // nobody hears of it
+  if (!node.up) return;  // a dead daemon does not get the order
   const auto given = params.find("ratio");
   const double ratio = given == params.end() ? 2.0 : given->second;
   if (!node.engine->Step(now_, engine::SetOversell{"", mode, params}, node.actions)) {
@@ -38,7 +39,7 @@ void Simulation::NoteTerms(Gate& gate) {
   gate.record.terms.push_back({(now_ - start_).count(), gate.sale, ceiling, fps});
 }
 
-/// Customers are served in turn, and come back every second.
+/// Sells vGPUs to customers in their order. A customer who is refused asks again every second, and those behind wait.
 void Simulation::Sell(std::uint32_t index) {
   Node& node = nodes_[index];
   while (node.up && !node.customers.empty()) {
@@ -64,7 +65,7 @@ void Simulation::Sell(std::uint32_t index) {
   if (!node.customers.empty()) Push(index, now_ + seconds(1), EventKind::kSell, index);
 }
 
-/// A customer's vGPU goes with its program. Who was not sold one has waited long enough.
+/// A customer's program has ended: its vGPU is removed. A customer without a vGPU stops asking for one.
 void Simulation::LeaveShop(std::uint32_t index) {
   Gate& gate = gates_[index];
   Node& node = nodes_[gate.node];
@@ -80,7 +81,7 @@ void Simulation::LeaveShop(std::uint32_t index) {
   gate.record.left_ns = (now_ - start_).count();
 }
 
-/// An operator who is refused a higher ceiling changes the rest.
+/// Changes a tenant's settings. If the engine refuses the new cap, the other settings are changed all the same.
 void Simulation::SetTenant(Gate& gate, engine::VgpuSettings settings) {
   Node& node = nodes_[gate.node];
   if (gate.sold && node.oversell != core::OversellMode::kOff) {
@@ -104,7 +105,7 @@ void Simulation::SetTenant(Gate& gate, engine::VgpuSettings settings) {
   NoteTerms(gate);
 }
 
-/// Where a device is sold, caps are within ceilings and together within the device.
+/// Checks that where a device is sold, each cap is at most its ceiling, and all caps together at most the device.
 void Simulation::CheckCapsNow(std::uint32_t index) {
   Node& node = nodes_[index];
   if (!node.up || node.oversell == core::OversellMode::kOff) return;

@@ -16,7 +16,7 @@ namespace {
 constexpr Duration kFirstPrediction = milliseconds(1);  // as the agent's
 constexpr Duration kReservedMost = milliseconds(100);   // as an executor's
 constexpr Duration kCheckEvery = milliseconds(250);
-constexpr Duration kRound = milliseconds(250);  // long enough that fetching what a node has into the caches pays
+constexpr Duration kRound = milliseconds(250);  // long, so that loading a node's state into the caches pays
 constexpr std::int64_t kNoEvent = std::numeric_limits<std::int64_t>::max();
 
 bool UsesMemory(const Scene& scene) { return scene.memory.has_value(); }
@@ -43,7 +43,7 @@ Simulation::Simulation(const Scenario& scenario, const Run& run, const RunOption
     nodes_.back().oversell_params = run.oversell_params;
   }
   for (const Tenant& tenant : scenario.tenants) {
-    const std::uint64_t seed = seeds.Next();  // of its own, so that leaving a tenant out changes no other's frames
+    const std::uint64_t seed = seeds.Next();  // one for each, so that leaving out a tenant changes no other's frames
     if (!run.only.empty() && std::ranges::find(run.only, tenant.name) == run.only.end()) continue;
     const auto other = run.settings.find(tenant.name);
     Gate& gate = gates_.emplace_back();
@@ -111,8 +111,8 @@ void Simulation::Schedule() {
   if (options_.check) common_.Push(start_ + kCheckEvery, EventKind::kCheck, 0);
 }
 
-/// Nodes know nothing of each other, so each plays a round by itself: what it touches stays in the caches. At one time,
-/// what comes from outside is before what nodes do.
+/// Nodes are independent of each other, so each one plays a whole round before the next node does: its state stays in
+/// the caches. Of events at the same time, those in `common_` are handled before those of nodes.
 void Simulation::RunUntil(Duration at) {
   const std::int64_t past_ns = NsOf(start_ + at) + 1;
   while (played_ns_ < past_ns) {
@@ -162,7 +162,7 @@ void Simulation::RunUntil(Duration at) {
     case EventKind::kArrive: return Arrive(i);
     case EventKind::kSell: return Sell(i);
     case EventKind::kDepart: return Depart(i);
-    default: return;  // HandleCommon's, and of other simulations
+    default: return;  // events of HandleCommon, and of the other simulations
   }
 }
 
@@ -254,7 +254,7 @@ void Simulation::StopLoop(std::uint32_t index) {
   if (loop.state == State::kAbsent) return;
   Node& node = NodeOf(loop);
   const ProcessId process = loop.process;
-  if (process && node.up) Look(GateOf(loop).node);  // what it spent is still its own
+  if (process && node.up) Look(GateOf(loop).node);  // so that what it has spent is charged to its vGPU
   ++loop.stamp;
   LeaveMemory(loop);
   SetState(loop, State::kAbsent);
@@ -279,7 +279,7 @@ void Simulation::StopLoop(std::uint32_t index) {
   if (process && node.up) Step(GateOf(loop).node, engine::ProcessDetached{GateOf(loop).id, process});
 }
 
-/// The next frame begins, at once or, with a late frame start, shortly before it has to.
+/// Begins the next frame at once or, with a late frame start, as late as its pace allows.
 void Simulation::DelayStart(std::uint32_t index) {
   Loop& loop = loops_[index];
   const Gate& gate = GateOf(loop);
@@ -312,7 +312,8 @@ void Simulation::BeginFrame(std::uint32_t index) {
   present = std::max(present, loop.begin + GateOf(loop).own_interval);
   loop.passed = loop.pinned = false;
   if (GateOf(loop).uses_memory) UseScene(loop);
-  if (Gate& gate = GateOf(loop); run_.memory == MemoryMode::kFixed && gate.memory.footprint > 0) {  // while it draws
+  // Buffers are copied while the program draws.
+  if (Gate& gate = GateOf(loop); run_.memory == MemoryMode::kFixed && gate.memory.footprint > 0) {
     const MemoryModel::Touched touched = NodeOf(loop).memory.Touch(now_, gate.memory);
     present = std::max(present, touched.there);
     NoteMemory(gate);
@@ -335,7 +336,7 @@ void Simulation::BeginFrame(std::uint32_t index) {
   Push(GateOf(loop).node, present, EventKind::kPresent, index, loop.stamp);
 }
 
-/// The next slice of the same task.
+/// Launches the next slice of the same task.
 void Simulation::Launch(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.cost = loop.to_queue = std::min(loop.task_left, GateOf(loop).tenant->slice);
@@ -369,12 +370,13 @@ void Simulation::CallPresent(std::uint32_t index) {
   Queue(index);
 }
 
-// auto is a fence, as on hardware: the frame before this one is waited for.
+/// Goes on when the work that the gate's `sync` names is done. kAuto is a fence, as on hardware: it waits for the
+/// previous frame.
 void Simulation::Synchronise(std::uint32_t index) {
   Loop& loop = loops_[index];
   if (loop.to_queue > Duration{0}) return;  // the queue is full
   const proto::FrameSync sync = GateOf(loop).sync;
-  // With a late frame start the frame's own work is waited for.
+  // With a late frame start it waits for the work of this frame as well.
   if (sync == proto::FrameSync::kAuto && GateOf(loop).start == proto::FrameStart::kLate && loop.under_way > 0) return;
   if (GateOf(loop).tenant->frames_ahead > 0) {
     if (sync != proto::FrameSync::kFlush && loop.under_way > (sync == proto::FrameSync::kFinish ? 0 : 1)) return;
@@ -444,7 +446,7 @@ void Simulation::NoteIdle(Node& node) {
     EndIdle(node);
 }
 
-/// Counts the stretch in the second in which it ends.
+/// Counts the idle stretch in the second in which it ends.
 void Simulation::EndIdle(Node& node) {
   const std::int64_t ns = (now_ - std::exchange(node.idle_since, core::kNever)).count();
   if (node.longest_idle_ns_by_s.size() <= Second()) node.longest_idle_ns_by_s.resize(Second() + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events a second, and how the cost of an event grows with the number of tenants.
+// Events per second of real time, and how the cost of an event grows with the number of tenants.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -26,7 +26,7 @@ Scenario Cluster(std::size_t devices, std::size_t tenants, double fps) {
   return scenario;
 }
 
-/// A second of virtual time.
+/// One second of virtual time.
 void BM_Simulation(benchmark::State& state, const char* policy) {
   const auto devices = static_cast<std::size_t>(state.range(0));
   const auto tenants = static_cast<std::size_t>(state.range(1));
@@ -53,7 +53,8 @@ BENCHMARK_CAPTURE(BM_Simulation, proportional_share, "proportional-share")
     ->Args({64, 1'000, 60})
     ->Unit(benchmark::kMillisecond);
 
-/// A minute of as many devices as tenants, `state.range(1)` frames/s each: time, and the process's peak of memory.
+/// One minute of virtual time with one tenant per device, at `state.range(1)` frames/s each: real time, and the peak
+/// memory of the process. At 0 frames/s no program starts.
 void BM_Minute(benchmark::State& state, const char* policy) {
   const auto devices = static_cast<std::size_t>(state.range(0));
   Scenario scenario = Cluster(devices, devices, static_cast<double>(state.range(1)));
@@ -74,17 +75,17 @@ void BM_Minute(benchmark::State& state, const char* policy) {
   state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1024;
 }
 BENCHMARK_CAPTURE(BM_Minute, sla_aware, "sla-aware")->Args({1'000, 1})->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_Minute, long, "sla-aware")  // not among the tests
+BENCHMARK_CAPTURE(BM_Minute, long, "sla-aware")  // left out of the smoke test (cmake/WeirModule.cmake)
     ->Args({100'000, 0})
     ->Args({100'000, 1})
     ->Unit(benchmark::kMillisecond);
 
-/// What an event costs, by the number of tenants, each on its own device: `state.range(1)` ms at 60 frames/s, after
-/// everybody has come.
+/// The cost of an event by the number of tenants, each on a device of its own: `state.range(1)` ms at 60 frames/s, from
+/// 200 ms on, when all programs have started.
 void BM_Growth(benchmark::State& state, const char* policy) {
   const auto tenants = static_cast<std::size_t>(state.range(0));
   Scenario scenario = Cluster(tenants, tenants, 60);
-  for (std::size_t i = 0; i < tenants; ++i)  // in no order, so that the heap has something to do
+  for (std::size_t i = 0; i < tenants; ++i)  // in an order that gives the heap work
     scenario.tenants[i].start = microseconds(static_cast<std::int64_t>(i * 7'919 % 16'667));
   Run run{.label = policy, .policy = policy};
   run.params = *core::CheckParams(**core::FindPolicy(policy), {});

@@ -52,7 +52,7 @@ TEST(Simulation, ALoneProgramRunsAsFastAsTheDeviceLetsIt) {
 }
 
 TEST(Simulation, DrawingAndRenderingOverlap) {
-  // 8 ms of its own and 8 ms on the device: queued frames keep both busy.
+  // 8 ms on the CPU and 8 ms on the device: queued frames keep both busy.
   Tenant tenant = Program("a", 8, 8);
   tenant.queue = 8;
   EXPECT_GT(Get(Play(Of({tenant}), "none"), "fps", "a"), 110);
@@ -109,7 +109,7 @@ TEST(Simulation, TenantsComeAndGo) {
 
 TEST(Simulation, AProgramThatLeavesWhileItWaitsIsNotStarved) {
   Tenant guest = Program("guest", 20);
-  guest.settings.cap = Share::FromFraction(0.01);  // waits most of the time, and when it leaves
+  guest.settings.cap = Share::FromFraction(0.01);  // it waits most of the time, also at its end
   guest.end = milliseconds(4100);
   EXPECT_TRUE(Play(Of({Program("host", 5), guest}), "none").violations.empty());
 }
@@ -190,7 +190,7 @@ TEST(Simulation, TheDigestIsOfAllThatIsPublished) {
     return simulation.Take().digest;
   };
   const std::uint64_t as_it_is = digest([](engine::Publish&) {});
-  // For the modelled program the same.
+  // The digest covers every field, even where the modelled program runs the same.
   EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.sync = proto::FrameSync::kFence; }));
   EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.cap = Share::FromFraction(0.9); }));
   EXPECT_NE(as_it_is, digest([](engine::Publish& publish) { publish.memory.limit += 1; }));
@@ -223,7 +223,7 @@ TEST(ComputeTasks, KeepTheirPeriodAndDoNotCatchUp) {
 }
 
 TEST(ComputeTasks, ALaunchIsNotPreempted) {
-  // A frame of 1 ms comes behind whole launches; slices let it in.
+  // A frame of 1 ms waits for the end of a launch of 60 ms; between slices of 4 ms it runs earlier.
   Tenant frames = Program("frames", 1, 5, 0);
   frames.finishes = true;
   Tenant tasks = Tasks("tasks", 60);
@@ -236,7 +236,7 @@ TEST(ComputeTasks, ALaunchIsNotPreempted) {
 
 TEST(ComputeTasks, ATaskIsTheSumOfItsSlices) {
   Tenant tasks = Tasks("a", 50);
-  tasks.slice = milliseconds(8);  // six, and one of two
+  tasks.slice = milliseconds(8);  // six slices, and one of 2 ms
   const RunRecord run = Play(Of({tasks}), "proportional-share");
   for (const FrameRecord& task : run.tenants[0].frames) EXPECT_EQ(task.gpu_ns, 50'000'000);
   EXPECT_NEAR(Get(run, "fps", "a"), 20, 0.1);

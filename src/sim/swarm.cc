@@ -13,7 +13,7 @@
 namespace weir::sim {
 namespace {
 
-/// Where a policy's parameter is drawn from: the sensible part of its range in the policy table.
+/// The range that a policy's parameter is drawn from: the sensible part of its range in the policy table.
 struct Subset {
   std::string_view policy, param;
   double low = 0, high = 0;
@@ -37,10 +37,13 @@ constexpr std::array kSubsets{
 
 constexpr std::string_view kCapRates = "cap_rates", kFrameStart = "frame_start";
 
+/// Draws a scenario. Each feature that was added later has a random stream of its own, so that a seed still gives the
+/// same scenario as before where the feature is not drawn. The constants are "swarm", "memory", "sell", "blank",
+/// "rates" and "starts" in ASCII; they keep the streams apart from each other and from the run's own.
 class Drawer {
  public:
   explicit Drawer(
-      std::uint64_t seed)  // "swarm", "memory", "sell", "blank", "rates", "starts": not the run's own stream
+      std::uint64_t seed)  // of all streams; the run that plays the scenario has a stream from the same seed itself
       : prng_(seed ^ 0x7377'6172'6D00ULL),
         memory_(seed ^ 0x6D65'6D6F'7279ULL),
         selling_(seed ^ 0x7365'6C6C'0000ULL),
@@ -79,7 +82,7 @@ class Drawer {
   }
   Duration Us(std::int64_t low, std::int64_t high) { return microseconds(prng_.Between(low, high)); }
   Duration Ms(std::int64_t low, std::int64_t high) { return milliseconds(prng_.Between(low, high)); }
-  /// In hundredths, so that it can be read.
+  /// A multiple of 0.01, for readable descriptions.
   double Real(double low, double high) {
     return static_cast<double>(
                prng_.Between(static_cast<std::int64_t>(low * 100), static_cast<std::int64_t>(high * 100))) /
@@ -92,7 +95,8 @@ class Drawer {
     name = entry.name;
     params.clear();
     for (const core::PolicyParam& param : entry.params) {
-      if (param.name == kCapRates || param.name == kFrameStart || Chance(0.5)) continue;  // DrawLater
+      // DrawLater draws these two.
+      if (param.name == kCapRates || param.name == kFrameStart || Chance(0.5)) continue;
       if (!param.choices.empty()) {
         params[std::string(param.name)] = static_cast<double>(prng_.Between(0, std::ssize(param.choices) - 1));
         continue;
@@ -171,7 +175,7 @@ class Drawer {
       if (Chance(0.4)) {
         DrawPolicy(change.policy, change.params);
       } else {
-        // The same one again now and then: what was changed is changed back.
+        // Sometimes the same tenant again, whose settings then change back or further.
         const auto any = static_cast<std::size_t>(prng_.Between(0, std::ssize(scenario.tenants) - 1));
         change.tenant = last.empty() || Chance(0.5) ? scenario.tenants[any].name : last;
         last = change.tenant;
@@ -200,12 +204,12 @@ class Drawer {
     std::ranges::stable_sort(scenario.faults, {}, &Fault::at);
   }
 
-  /// Elastic memory, from a stream of its own: whoever has none is drawn as ever.
+  /// Draws elastic memory for some scenarios.
   void DrawMemory(Scenario& scenario, Run& run) {
     if (memory_.Uniform() >= 0.3) return;
     std::swap(prng_, memory_);
     constexpr std::array kSlots{8, 16, 24, 54};
-    constexpr std::int64_t kCommandMax = 3;  // slots; less is nobody's maximum
+    constexpr std::int64_t kCommandMax = 3;  // slots; no tenant's maximum is less
     run.memory = MemoryMode::kElastic;
     run.memory_params = {{"layout", Chance(0.5) ? 1.0 : 0.0},
                          {"turn_ms", static_cast<double>(prng_.Between(10, 300))},
@@ -222,7 +226,8 @@ class Drawer {
     const auto some = [&](std::int64_t low, std::int64_t high) {
       return MiB(static_cast<std::uint64_t>(prng_.Between(low * 64, high * 64)));
     };
-    const auto bound = [&](engine::VgpuSettings& settings) {  // a dozen minima fit twice into the device
+    // Minima are small: those of twelve tenants come to about half of the device on average.
+    const auto bound = [&](engine::VgpuSettings& settings) {
       settings.memory_min = Chance(0.3) ? Bytes{} : some(0, slots / 8);
       settings.memory_max = Chance(0.3) ? Bytes{} : some(std::max(kCommandMax, slots / 8), slots);
     };
@@ -239,7 +244,7 @@ class Drawer {
     std::swap(prng_, memory_);
   }
 
-  /// How devices are sold, likewise from a stream of its own: customers that come and go, and changes of it.
+  /// Draws for some scenarios how devices are sold: the mode and its changes, and customers that come and go.
   void DrawSelling(Scenario& scenario, Run& run) {
     if (selling_.Uniform() >= 0.4) return;
     std::swap(prng_, selling_);
@@ -266,7 +271,7 @@ class Drawer {
     std::swap(prng_, selling_);
   }
 
-  /// Programs whose presents wait for vertical blanks, likewise from a stream of its own.
+  /// Draws programs whose presents wait for vertical blanks.
   void DrawBlanks(Scenario& scenario) {
     if (blanks_.Uniform() >= 0.3) return;
     std::swap(prng_, blanks_);
@@ -279,7 +284,7 @@ class Drawer {
     std::swap(prng_, blanks_);
   }
 
-  /// A switch of policies, 0 or 1, likewise from a stream of its own.
+  /// Draws one parameter, 0 or 1, for those of the run's policies that have it.
   static void DrawLater(Run& run, std::string_view param, Prng& stream) {
     if (stream.Uniform() >= 0.4) return;
     const auto draw = [&](std::string_view policy, core::PolicyParams& params) {
@@ -308,7 +313,7 @@ class Drawer {
     params = *core::CheckOversellParams(params);
   }
 
-  /// The policy whose caps are slices. Nothing else is promised of what was sold.
+  /// Chooses the policy `cap`, which keeps caps by time slices. Guarantees of sold vGPUs are checked only under it.
   void DrawCap(Run& run) {
     run.policy = "cap";
     run.params = {{"quantum_ms", Real(0.5, 10)}, {"ahead_ms", Chance(0.3) ? 0 : Real(0.5, 5)}};
@@ -317,7 +322,7 @@ class Drawer {
 
   Share DrawCeiling() { return Chance(0.1) ? Share::Whole() : Share::FromFraction(Real(0.05, 0.5)); }
 
-  /// Whether one more can be there from the beginning.
+  /// Whether the tenant can have a vGPU from the beginning, beside those that precede it.
   static bool Fits(const Scenario& scenario, const Run& run, const Tenant& tenant) {
     if (run.oversell == core::OversellMode::kOff || tenant.sale == core::Sale::kBestEffort) return true;
     double sum = 0;
@@ -332,7 +337,7 @@ class Drawer {
     return sum <= most;
   }
 
-  /// A program whose promise is kept with a part of its ceiling.
+  /// Makes the tenant's frames so short that a part of its ceiling suffices for its promised rate.
   void MakeLight(Tenant& tenant) {
     for (Scene& scene : tenant.scenes) {
       scene.cpu = Us(500, 5'000);
@@ -347,7 +352,7 @@ class Drawer {
   Prng blanks_;
   Prng rates_;
   Prng starts_;
-  bool light_ = false;  // programs for which the device suffices
+  bool light_ = false;  // all programs have short frames, so that the device suffices for them
 };
 
 double Ms(Duration d) { return MillisecondsOf(d); }

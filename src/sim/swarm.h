@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random scenarios, each from one seed: devices, tenants, policies, changes, faults. While faults happen, what must
-// always hold is checked; then they stop, and what the policy promises must hold again (checkers.h).
+// Random scenarios, each drawn from one seed: devices, tenants, policies, changes, faults. During faults and changes
+// the checkers test what must always hold. Then faults and changes end, and the promises of the policy must hold again
+// (checkers.h).
 //
-//   0 s            everybody comes, settings and policies change, faults        kMended    kSettled    kSwarmSpan
+//   0 s             programs start, settings and policies change, faults      kMended  + kSettled      kSwarmSpan
 //   ├────────────────────────────────────────────────────────────────────────────┼──────────┼────────────────┤
 //   └─────────────────────────────────── safety ─────────────────────────────────┘          └─── liveness ───┘
 #pragma once
@@ -16,9 +17,9 @@
 namespace weir::sim {
 
 inline constexpr Duration kSwarmSpan = seconds(20);
-inline constexpr Duration kMended = seconds(9);  // nothing breaks or changes afterwards
+inline constexpr Duration kMended = seconds(9);  // there are no faults and changes afterwards
 
-/// With one run. The same on every compiler.
+/// A scenario with one run. The same seed gives the same scenario with every compiler.
 Scenario DrawScenario(std::uint64_t seed);
 
 struct SeedPlayed {
@@ -29,7 +30,7 @@ struct SeedPlayed {
 };
 SeedPlayed PlaySeed(std::uint64_t seed, const Tamper& tamper = {});
 
-/// Everything that was drawn, in lines.
+/// A text of several lines with everything that was drawn.
 std::string Describe(const Scenario& scenario);
 
 }  // namespace weir::sim

@@ -42,8 +42,9 @@ TEST(Swarm, TheSameSeedGivesTheSameRun) {
     EXPECT_EQ(PlaySeed(seed).record.digest, PlaySeed(seed).record.digest) << seed;
 }
 
-// A device that is sold is looked at for reports, about once a second. While no policy asks for a decision, doorbells
-// are needed all the same: after a stall, a vGPU spent the slice of the period before in the next one, unseen.
+// The gates of a device that is sold are polled for reports, about once a second. While no policy asks for a decision,
+// doorbells are needed all the same: after a stall, a vGPU spent the slice of one period in the next period, and no
+// poll noticed it.
 TEST(Swarm, AVgpuThatGoesOnAfterAStallIsSeenAlsoWhereDevicesAreSold) {
   const SeedPlayed played = PlaySeed(1025871);
   EXPECT_TRUE(played.objections.empty()) << played.objections.front();
@@ -51,7 +52,7 @@ TEST(Swarm, AVgpuThatGoesOnAfterAStallIsSeenAlsoWhereDevicesAreSold) {
 
 // -- Planted bugs: each must be found ---------------------------------------------------------------------------------
 
-/// The first of a hundred seeds in which something objects, or the checker `by`; 0: none does.
+/// The first of a hundred seeds with an objection that begins with `by`; 0: there is none.
 std::uint64_t FoundAt(const std::function<Tamper()>& plant, std::string_view by = "") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const SeedPlayed played = PlaySeed(seed, plant());
@@ -64,7 +65,7 @@ std::uint64_t FoundAt(const std::function<Tamper()>& plant, std::string_view by 
   return 0;
 }
 
-/// Begins anew every second, and so forgives every debt.
+/// A policy that is created again every second, and so forgets every debt.
 class Forgetful final : public core::Policy {
  public:
   Forgetful(const core::PolicyEntry& entry, core::PolicyParams params) : entry_(entry), params_(std::move(params)) {}
@@ -92,7 +93,8 @@ TEST(Swarm, FindsADebtThatIsForgivenEverySecond) {
 }
 
 TEST(Swarm, FindsAWakeThatIsLostNowAndThen) {
-  // One wake in a hundred, and with it those of the next second: as an engine that wakes only once for each wait.
+  // One wake in a hundred is lost, and with it those of the next second: like an engine that wakes a waiting process
+  // only once.
   const auto plant = [] {
     return Tamper{
         .actions = [prng = Prng(1), deaf = std::map<VgpuId, Instant>()](Instant now, engine::Actions& actions) mutable {
@@ -108,7 +110,7 @@ TEST(Swarm, FindsAWakeThatIsLostNowAndThen) {
 }
 
 TEST(Swarm, FindsSlotsThatAreGivenAwayBeforeTheyAreLeft) {
-  // An order that lowers what is somebody's own is lost on its way; the engine believes that it was carried out.
+  // Memory orders that lower the assigned slots do not arrive; the engine goes on as if they had been carried out.
   const auto plant = [] {
     return Tamper{.actions = [most = std::map<VgpuId, std::uint32_t>()](Instant, engine::Actions& actions) mutable {
       for (engine::Publish& publish : actions.publish) {
@@ -143,7 +145,7 @@ TEST(Swarm, FindsADeviceThatIdlesWhileAPresentWaitsForABlank) {
 }
 
 TEST(Swarm, FindsAllowancesThatComeLate) {
-  // Once in a while nobody gets anything for 15 ms: as a policy that waits for a program that will not come.
+  // In every half second no process is woken for 15 ms: like a policy that waits for a program that does not come back.
   const auto plant = [] {
     return Tamper{.actions = [](Instant now, engine::Actions& actions) {
       if (NsOf(now) % 500'000'000 > 15'000'000) return;
@@ -153,7 +155,7 @@ TEST(Swarm, FindsAllowancesThatComeLate) {
   EXPECT_GT(FoundAt(plant, "idle:"), 0u);
 }
 
-/// Keeps two thirds of everybody's cap.
+/// Gives every vGPU only a third of its cap.
 class Stingy final : public core::Policy {
  public:
   explicit Stingy(std::unique_ptr<core::Policy> inner) : inner_(std::move(inner)) {}
@@ -180,7 +182,7 @@ TEST(Swarm, FindsCeilingsThatWereSoldAndAreNotHad) {
             0u);
 }
 
-/// Takes the first vGPU for the second, and the second for the first.
+/// Confuses the weights of the first two vGPUs.
 class Swapped final : public core::Policy {
  public:
   explicit Swapped(std::unique_ptr<core::Policy> inner) : inner_(std::move(inner)) {}
@@ -197,7 +199,7 @@ class Swapped final : public core::Policy {
 
 TEST(Swarm, FindsWeightsThatAreSwappedByAChangeOfPolicy) {
   const auto plant = [] {
-    // An engine begins with two policies: the default and the run's.
+    // An engine makes two policies at its start, the default and the run's. Only those of later changes are wrong.
     return Tamper{.policy = [made = 0](const core::PolicyEntry& entry,
                                        const core::PolicyParams& params) mutable -> std::unique_ptr<core::Policy> {
       if (++made <= 2) return entry.make(params);

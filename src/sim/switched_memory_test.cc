@@ -11,7 +11,7 @@ TEST(SwitchedMemory, EntriesOfSlotsThatAnotherUsedAreCopiedAgain) {
   const VgpuId a{1}, b{2}, c{3};
   memory.Add(a, 6);
   memory.Add(b, 6);
-  memory.Add(c, 6);  // where it overlaps least: 4 slots are free
+  memory.Add(c, 6);  // is put where it overlaps least; 4 slots are free
   EXPECT_EQ(memory.Switch(a), microseconds(60));
   EXPECT_EQ(memory.Switch(b), microseconds(60));
   EXPECT_EQ(memory.Switch(a), Duration{});
