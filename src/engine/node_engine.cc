@@ -249,7 +249,8 @@ Status NodeEngine::On(Instant now, const FramesDone& event, Actions&) {
     vgpu->costs.Add(frame);
     Learn(frame, vgpu->last_gpu, vgpu->think, vgpu->View());
   }
-  if (!vgpu->resting()) vgpu->View().rate = vgpu->frames.Rate(now);  // of a resting one, once a sample makes it active
+  // The rate of a resting vGPU is set when it becomes active.
+  if (!vgpu->resting()) vgpu->View().rate = vgpu->frames.Rate(now);
   vgpu->View().frames = vgpu->frames.totals().frames;
   vgpu->View().broken_frames = vgpu->frames.totals().broken_frames;
   vgpu->View().loops_gpu = vgpu->costs.Now().each;

@@ -146,8 +146,8 @@ Status CheckRange(const SettingInfo& info, double value);
 /// Whether the settings are in their ranges and don't contradict each other.
 Status CheckSettings(const VgpuSettings& settings);
 
-/// Text that says how memory settings are rounded which are not whole slots: each is rounded up, whether memory is
-/// elastic or not. Empty if they are whole.
+/// Text about memory settings that are not whole slots and are rounded up, whether memory is elastic or not. Empty if
+/// all are whole slots.
 std::string MemoryRoundingText(const VgpuSettings& settings);
 
 /// The settings that differ from the defaults, as "weight 50, fps 60"; "defaults" if none does.

@@ -103,7 +103,7 @@ void SlotTurns::Settle(const SlotArena& arena) {
     Taker& owner = *Find(slot.owner);
     if (!slot.leaving && (!owner.present || !arena.Holds(owner.id, i))) {
       Leave(i);
-      if (owner.present) continue;  // its executor has not been told yet
+      if (owner.present) continue;  // its executor does not have the order yet
     }
     // An order counts as done only if the contents also fit into the assigned slots.
     if (!slot.leaving || (owner.present && (!owner.need.done || owner.need.resident > owner.here))) continue;

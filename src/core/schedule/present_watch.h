@@ -33,7 +33,7 @@ class PresentWatch {
   /// Records a present that was called before the frame's work had ended. `gpu`: the work that became known with it.
   void Presented(Duration gpu, Duration took) {
     gpu_.Add(gpu);
-    if (finishing_) return;  // the gate is open, or the context has no fences: says nothing new
+    if (finishing_) return;  // the gate is open, or the context has no fences: no evidence
     pause_ = std::max(pause_ - 1, 0);
     in_a_row_ = took - gpu_.mean() >= kBlocks ? in_a_row_ + 1 : 0;
     if (in_a_row_ >= kFramesUntilSure && pause_ == 0) Turn(true);

@@ -86,7 +86,7 @@ struct FrameWindow {
   double fps = 0;            // frames or tasks per second of the fastest loop; a promise holds for each loop
   Duration mean{}, p50{}, p95{}, p99{}, max{};
   double wait_share = 0;  // part of wall time, summed over threads
-  double pace_share = 0;  // likewise
+  double pace_share = 0;  // part of wall time, summed over threads
 };
 
 class FrameStats {

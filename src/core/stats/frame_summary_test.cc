@@ -101,7 +101,7 @@ TEST(FrameSummary, AMispredictedPresentIsOffByMoreThanTwoMilliseconds) {
   };
   const std::vector<FrameTimes> frames{frame(milliseconds(5), {}),                   // no prediction
                                        frame(milliseconds(5), milliseconds(3)),      // just within the tolerance
-                                       frame(milliseconds(1), milliseconds(3)),      // likewise
+                                       frame(milliseconds(1), milliseconds(3)),      // just within the tolerance
                                        frame(milliseconds(6), milliseconds(3)),      // too slow
                                        frame(microseconds(1), microseconds(2002))};  // too fast
   const FrameSummary summary = Summarize(frames, {});
