@@ -13,6 +13,7 @@
 
 namespace weir::daemon {
 
+/// What the control API needs beside the node.
 struct ControlContext {
   std::string run_dir;
   std::string state_dir;
@@ -21,8 +22,9 @@ struct ControlContext {
   std::function<void()> stop;
   PeerRelays* peers = nullptr;  // null: this daemon takes no peers from a cluster
   StateSaver* saver = nullptr;  // null: a change needs no saving before its reply
-  const std::vector<std::unique_ptr<SupervisedProcess>>* kept = nullptr;  // null: none
-  std::string keys_dir{};                                                 // of the tokens for other machines
+  /// The supervised processes that the status lists; null: none.
+  const std::vector<std::unique_ptr<SupervisedProcess>>* kept = nullptr;
+  std::string keys_dir{};  // the folder with the keys of the tokens for other machines
 };
 
 class Control {

@@ -39,6 +39,7 @@ class ProcessOwners {
     VgpuId vgpu;
     ProcessId process;
   };
+  /// How long an ended process stays known.
   static constexpr Duration kRetention = seconds(5);
   static constexpr std::size_t kEndedMax = 4096;
 

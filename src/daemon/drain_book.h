@@ -30,7 +30,7 @@ class DrainBook {
   struct Entry {
     std::string why;
     std::map<std::uint64_t, proto::DrainState> portals{};
-    bool told = false, left = false;  // already logged as events
+    bool told = false, left = false;  // whether the events "asked" and "left" were logged
   };
   static void Tell(const std::string& vgpu, Entry& entry, std::vector<engine::Note>& notes);
   std::map<std::string, Entry> entries_;

@@ -13,7 +13,8 @@ namespace weir::daemon {
 
 class ExecutorBook {
  public:
-  /// Upper bound of the living executors that are kept for one vGPU. Ended processes are dropped.
+  /// Upper bound of the living executors that the file keeps for one vGPU; beyond it the oldest one is forgotten. Ended
+  /// processes are dropped.
   static constexpr std::size_t kEntriesMax = 64;
 
   /// `path`: a file that only the daemon's user can write. An unreadable file counts as empty.

@@ -44,7 +44,7 @@ class ExecutorHost {
     bool ephemeral = false;
     core::PartitionMode partition = core::PartitionMode::kAuto;
   };
-  /// `setup` must outlive the host and may change; an executor is started with the setup of that moment.
+  /// `setup` must outlive the host and may change. Each executor is started with the values that `setup` has then.
   static Result<std::unique_ptr<ExecutorHost>> Listen(boost::asio::io_context& loop, const std::string& path,
                                                       const ExecutorSetup& setup, Tenant tenant);
   /// Does not end a running executor: its clients continue without a daemon.

@@ -97,10 +97,11 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* me
 /// The file that keeps the dashboard's token, so that a page continues after a restart.
 std::string DashboardTokenFile(const std::string& run_dir);
 
-/// PeerSocket: the socket of the relay to the peer number `index`. PeerListOf: the file that lists the cluster's peers.
-/// The last one: the sockets of `count` relays.
+/// The socket of the relay to the peer number `index`.
 std::string PeerSocket(const std::string& run_dir, std::size_t index);
+/// The file that lists the cluster's peers.
 std::string PeerListOf(const std::string& run_dir);
+/// The sockets of the relays to the peers 0 to `count` - 1.
 std::vector<std::string> PeerSockets(const std::string& run_dir, std::size_t count);
 
 }  // namespace weir::daemon

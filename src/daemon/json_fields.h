@@ -24,9 +24,9 @@ using http::TakeNumber;
 using http::TakeString;
 using http::TakeUnsigned;
 
-/// An object of named numbers.
+/// Moves the field `name`, an object of named numbers, from `body` into `values`. A missing field is no error.
 Status TakeNumbers(nlohmann::json& body, const char* name, core::PolicyParams& values);
-/// An object of the parameters of `policy`; a value is a number or the name of a choice.
+/// Likewise for an object of the parameters of `policy`, in which a value is a number or the name of a choice.
 Status TakeParams(nlohmann::json& body, const char* name, const std::string& policy, core::PolicyParams& values);
 Status TakeParams(nlohmann::json& body, const char* name, const core::PolicyEntry& entry, core::PolicyParams& values);
 

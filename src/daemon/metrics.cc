@@ -61,7 +61,7 @@ constexpr std::array kVgpuMetrics{
                [](const VgpuReport& v) { return static_cast<double>(v.fail_opens); }},
 };
 
-// Label values need no escaping: names are checked on creation.
+// Label values need no escaping, because the names of vGPUs and devices are checked when these are created.
 template <typename Value>
 std::string Lines(const char* name, const char* type, const char* help, const std::vector<VgpuReport>& vgpus,
                   Value value) {

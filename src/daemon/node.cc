@@ -85,8 +85,8 @@ void Node::Look() {
   SampleMemory();
   static_cast<void>(engine_.Step(now, engine::GatesSampled{samples_, memory_samples_}, actions_));
   Carry();
-  // Before it stops polling, or polls for sales or memory only, the daemon requests doorbells and then polls once more.
-  // The last poll sees programs that entered in between.
+  // Before the daemon stops polling, or polls for sales or memory only, it requests doorbells and then polls once more.
+  // The last poll sees programs that entered before their agents saw the request.
   const bool asleep = actions_.asleep;
   const bool asked = WantEntryBells(asleep) || std::exchange(bells_asked_, false);
   LookAt(asleep && asked ? now : actions_.look_again);
@@ -98,14 +98,14 @@ void Node::Sample(Instant now, const Tenancy& tenancy) {
   for (const auto& [process_id, process] : tenancy.gate->processes()) {
     sample.waiting += process->Waiting();
     sample.in_flight += process->InFlight();
-    sample.reserved_ns += process->ReservedNs();  // each is clamped, and kProcessesPerVgpuMax of them fit
+    sample.reserved_ns += process->ReservedNs();  // each is clamped, so the sum of kProcessesPerVgpuMax fits
     moved |= process->Observe(NsOf(now));
   }
   sample.runs_on = sample.in_flight > 0 && !moved;
   samples_.push_back(sample);
 }
 
-/// Has the next look sample the gate. A look samples a vGPU that rests only once after each call.
+/// Makes the next poll sample the gate. The gate of a resting vGPU is sampled once for each call.
 void Node::SampleNext(Tenancy& tenancy) {
   if (std::exchange(tenancy.sampled, true)) return;
   sampled_.insert(
@@ -119,7 +119,7 @@ void Node::NoteAttached(Tenancy& tenancy) {
       &tenancy);
 }
 
-/// The bell is asked for before the last sample, so that a program that enters in between is seen by one of them.
+/// The doorbell is requested before the last sample: a program that enters in between is in the sample or rings.
 void Node::SetResting(Tenancy& tenancy, bool resting) {
   tenancy.resting = resting;
   if (tenancy.WantBell(proto::kRingAtEntry, resting && tenancy.mode == proto::GateMode::kGated))
@@ -232,8 +232,8 @@ void Node::Note(engine::Note note) {
 
 // -- Housekeeping ----------------------------------------------------------------------------------------------------
 
-// A vGPU without processes costs nothing here: nobody reads its heartbeat. A step carries out actions, which may change
-// the lists that are walked here, so steps come after the walk.
+// A vGPU without processes costs nothing here: no process reads its heartbeat. A step applies actions, which may change
+// attached_, so the steps come after the loop over it.
 void Node::Housekeeping() {
   const Instant now = platform::Now();
   bool moved = false;
@@ -244,7 +244,7 @@ void Node::Housekeeping() {
     for (const auto& [process_id, process] : tenancy->gate->processes())
       if (process->ObserveDraws()) drawing.push_back({tenancy->saved.id, process_id, process->Draws()});
     tenancy->pending.DropLate(now);
-    // Agents of an open gate do not ring, and others can't be relied on.
+    // Agents of an open gate do not ring, and a tenant's agent is not trusted to ring.
     if (tenancy->resting && !tenancy->sampled && tenancy->Moved()) {
       SampleNext(*tenancy);
       moved = true;
@@ -341,7 +341,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   tenancy.gate->Beat(platform::NowNs());
   const auto peer = platform::PeerOf(pending->connection.get());
   auto process = tenancy.gate->Welcome(std::move(pending->connection), id, PlacesOf(tenancy, peer ? peer->pid : 0));
-  if (!process) {  // Welcome has sent it the reason
+  if (!process) {  // Welcome has sent the reason to the program
     if (process.error().code == Errc::kResourceExhausted) NoteFull(tenancy, std::move(process).error().message);
     return;
   }

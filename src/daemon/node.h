@@ -29,7 +29,7 @@ namespace weir::daemon {
 inline constexpr Duration kHousekeeping = milliseconds(50);
 /// A connection must send Hello within this time.
 inline constexpr Duration kHelloWithin = seconds(2);
-/// The minimum interval between two events that say that a vGPU has no place for another process.
+/// The minimum interval between two events that report that a vGPU has no place for another process.
 inline constexpr Duration kFullSaidEvery = seconds(60);
 /// Upper bound of the connections of one user that have not sent Hello yet, for each vGPU.
 inline constexpr std::size_t kPendingPerUidMax = 64;
@@ -66,7 +66,7 @@ struct VgpuReport {
   std::vector<gate::ProcessInfo> processes;
 };
 
-/// The figures of a node at one moment, without what belongs to gates.
+/// The figures of a node at one moment that the engine has; those of the gates are left out.
 struct NodeSamples {
   std::uint64_t layout = 0;  // grows whenever a vGPU, a setting, a policy or the set of attached processes changes
   std::vector<engine::DeviceStatus> devices;
@@ -103,7 +103,7 @@ class Node {
   Status SeeDeviceUse(const DeviceUse& use);
   Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
 
-  /// What changes all the time. Cheaper than the reports of all vGPUs.
+  /// The figures that change continuously. Cheaper than the reports of all vGPUs.
   [[nodiscard]] NodeSamples Samples() const;
   Result<VgpuReport> Vgpu(const std::string& name);
   std::vector<VgpuReport> Vgpus();
@@ -112,12 +112,13 @@ class Node {
   [[nodiscard]] double copy_bytes_per_s(const std::string& device);
   Result<FrameLog::Slice> Frames(const std::string& name, std::uint64_t after, std::uint64_t limit);
   [[nodiscard]] const EventLog& events() const { return events_; }
-  /// When this node's event numbers began. Tells them from the numbers of an earlier daemon.
+  /// When this node's event numbers began. A reader distinguishes them by it from the numbers of an earlier daemon.
   [[nodiscard]] Instant began() const { return began_; }
 
   [[nodiscard]] std::size_t processes() const;
   /// True while a program is attached or the owner of an ephemeral vGPU lives.
   [[nodiscard]] bool InUse() const;
+  /// The number of polls so far.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
@@ -125,6 +126,8 @@ class Node {
   struct Tenancy;
 
   Result<VgpuId> Open(const SavedVgpu& saved);
+  // Step and TryStep pass an event to the engine and apply its actions (Carry). Step ignores it if the engine
+  // refuses the event.
   void Step(const engine::Event& event);
   Status TryStep(const engine::Event& event);
   void Carry();
@@ -169,8 +172,8 @@ class Node {
   gate::Drained drained_;
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;
   std::vector<Tenancy*> attached_;  // by id: those with processes, or with connections that have not sent Hello
-  std::vector<Tenancy*> sampled_;   // by id: of attached_, those that the next look samples
-  bool bells_asked_ = false;        // for vGPUs that rest, since the last look
+  std::vector<Tenancy*> sampled_;   // by id: those of attached_ that the next poll samples
+  bool bells_asked_ = false;        // since the last poll: a doorbell was requested for a vGPU that rests
   ProcessOwners owners_;
   EventLog events_;
   std::unique_ptr<PortalLine> portals_;  // null: the node has no portals

@@ -110,7 +110,8 @@ TEST_F(NodeAttachTest, WithoutDescriptorsAttachingWaitsAndNothingSpins) {
   EXPECT_TRUE(RunUntil([this] { return node_.processes() == 1; }));
 }
 
-// The daemon counts its places by its limit of open files, which the test lowers before it makes a node.
+// The daemon derives the number of places from its limit of open files. The test lowers that limit before it makes a
+// node.
 TEST_F(NodeAttachTest, ManyProcessesOfOneVgpuLeavePlacesForAnothers) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

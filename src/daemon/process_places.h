@@ -2,8 +2,8 @@
 // How many processes a vGPU may have, so that no vGPU's processes take the descriptors that other vGPUs' programs need
 // to attach. Pure.
 //
-// A vGPU gets another place only while more places are free than it has itself. So one greedy vGPU takes at most a half
-// of the places, n of them leave 1/(n+1) free, and the next vGPU that comes finds a place.
+// A vGPU gets another place only while more places are free than it has itself. One greedy vGPU thus takes at most half
+// of the places, n greedy vGPUs leave 1/(n+1) of the places free, and a new vGPU finds a place.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,16 @@ class ProcessPlaces {
   /// Descriptors of an attached process: its socket, and an executor's pidfd. Before the process takes its Welcome, the
   /// three descriptors in that message count against the same limit (ETOOMANYREFS).
   static constexpr std::size_t kPerProcess = 3;
-  /// Of a vGPU: two listeners, the doorbell, the region, and the executor's process and socket.
+  /// Descriptors of a vGPU: two listeners, the doorbell, the region, and the executor's process and socket.
   static constexpr std::size_t kPerVgpu = 6;
-  /// Of all else: files, helpers, control connections, connections that have not sent Hello. At most a quarter.
+  /// Descriptors for files, helpers, control connections and connections that have not sent Hello. If a quarter of the
+  /// limit is less, the quarter is used.
   static constexpr std::size_t kOther = 256;
-  /// Each process is one mapping of the daemon; the kernel allows 65,530 (vm.max_map_count).
+  /// Upper bound of the places. Each process is one memory mapping of the daemon, and the kernel allows 65,530 mappings
+  /// (vm.max_map_count).
   static constexpr std::size_t kMost = 32'768;
 
+  /// `descriptors`: the limit of open files of this process.
   explicit ProcessPlaces(std::size_t descriptors) : descriptors_(descriptors) {}
 
   /// How many processes a vGPU that has `here` may have now. `all`: processes of all `vgpus` vGPUs.

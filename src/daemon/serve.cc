@@ -41,7 +41,7 @@ Result<Places> Prepare(ServeOptions& options) {
   return places;
 }
 
-/// The devices to share; the options that are common to all are applied to each.
+/// The devices to share. Options that are common to all devices are applied to each.
 std::vector<DeviceSetup> DevicesOf(const ServeOptions& options) {
   std::vector<device::Device> devices = options.devices.devices;
   if (devices.empty()) devices.push_back(device::EmbeddedDevice());
@@ -105,7 +105,7 @@ class IdleWatch {
   Instant used_{};
 };
 
-/// Executors of these devices use the relays to peers.
+/// Makes the executors of these devices use the relays to peers.
 void AddPeersTo(std::vector<DeviceSetup>& devices, const ServeOptions& options, const Places& places,
                 bool wants_parts) {
   for (DeviceSetup& device : devices) {
@@ -114,7 +114,7 @@ void AddPeersTo(std::vector<DeviceSetup>& devices, const ServeOptions& options, 
   }
 }
 
-/// The keys of the portal that uses some; without one, those that it would use.
+/// The folder with the keys of the first portal that asks for tokens; without such a portal, the default folder.
 std::string KeysDir(const ServeOptions& options) {
   for (const PortalSetup& portal : options.portals)
     if (!portal.keys_dir.empty()) return std::filesystem::absolute(portal.keys_dir);
@@ -126,7 +126,8 @@ void StopAfterReply(boost::asio::io_context& loop) {
   boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
 }
 
-/// The processes that need the node: its socket listens by then. The emulators of GPUs start before it.
+/// Starts the processes that need the node. Called once its control socket listens. The emulators of GPUs are not among
+/// them: they start before the node.
 Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, const Places& places,
                     std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
   for (const PortalSetup& setup : options.portals) {
@@ -202,7 +203,7 @@ Status Serve(const ServeOptions& given) {
   signals.async_wait([&loop](const boost::system::error_code& error, int) {
     if (!error) loop.stop();
   });
-  platform::RaiseFileLimit();  // before the node counts places for processes by it
+  platform::RaiseFileLimit();  // before the node derives its places for processes from the limit
   const bool quick = platform::PreferQuickWakeups();
   const bool wants_parts = options.member && options.member->peers.wanted();
   std::vector<DeviceSetup> devices = DevicesOf(options);

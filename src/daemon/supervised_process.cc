@@ -67,7 +67,7 @@ void SupervisedProcess::OnEnd() {
   int status = 0;
   ::waitpid(pid_, &status, 0);
   process_.Reset();
-  // An end by a signal does not count as a failed start: the delay returns to its minimum.
+  // A process that a signal has ended does not count as a failed start: the delay returns to its minimum.
   if (platform::Now() - started_ >= kEndedAtOnce || WIFSIGNALED(status)) wait_ = Duration{};
   Failed(EndOf(status));
 }

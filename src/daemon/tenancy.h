@@ -25,9 +25,9 @@ struct Node::Tenancy {
   bool attached = false;              // it is in Node::attached_
   bool sampled = false;               // it is in Node::sampled_
   bool resting = false;               // as the engine last said
-  std::int64_t rests_at_ns = 0;       // the allowance as last sampled, while it rests
+  std::int64_t rests_at_ns = 0;       // the allowance when the gate was last sampled, while the vGPU rests
   FrameLog frames;
-  std::optional<Instant> full_said;  // last event about a process that found no place
+  std::optional<Instant> full_said;  // when an event last reported a process that found no place
   std::unique_ptr<ExecutorHost> executor;
   std::set<ProcessId> executors;  // attached executors; only their memory statistics count
 
@@ -40,14 +40,15 @@ struct Node::Tenancy {
   std::unique_ptr<FdWatch> owner_watch;
   bool owner_ended = false;
 
-  /// Whether its gate has changed since it was last sampled. For a vGPU that rests: its agents ring too.
+  /// Whether the gate of this resting vGPU has changed since it was last sampled. Housekeeping checks this, because
+  /// agents may fail to ring the doorbell.
   [[nodiscard]] bool Moved() const {
     if (gate->AllowanceNs() != rests_at_ns) return true;
     return std::ranges::any_of(gate->processes(), [](const auto& process) {
       return process.second->Waiting() > 0 || process.second->InFlight() > 0;
     });
   }
-  /// Whether it changes what the agents are asked for.
+  /// Adds `point` to the points at which agents ring the doorbell, or removes it. Returns whether that is a change.
   bool WantBell(std::uint32_t point, bool wanted) {
     const std::uint32_t points = wanted ? doorbell_wanted | point : doorbell_wanted & ~point;
     if (points == doorbell_wanted) return false;
