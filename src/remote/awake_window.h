@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long after a message another one is expected, judged by recent pauses. The rule is that of KVM's halt polling:
-// the window grows while the next message comes within kLongest, and one longer pause closes it.
+// Predicts from recent pauses for how long after a message to expect the next one. The rule is that of KVM's halt
+// polling: the window grows while the next message comes within kLongest, and one longer pause closes it.
 #pragma once
 
 #include <algorithm>

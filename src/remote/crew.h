@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set of threads, one for each connection.
+// A set of threads, one for each connection. The destructor waits for all of them.
 #pragma once
 
 #include <atomic>

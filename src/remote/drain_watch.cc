@@ -59,7 +59,7 @@ void DrainWatch::Say(const std::vector<proto::DrainState>& here) {
   if (!socket_) return;
   std::string text = proto::DrainStateText(here);
   if (text == said_) return;
-  // If the daemon does not read, the next call sends the text.
+  // If the daemon does not read its messages, the next call tries again.
   if (platform::SendPacket(socket_.get(), std::as_bytes(std::span(text)))) said_ = std::move(text);
 }
 

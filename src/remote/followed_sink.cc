@@ -45,7 +45,8 @@ Status FollowedSink::Take(std::span<std::byte> message) {
   return LineSink::Take(message);
 }
 
-/// Consumes answers to a migration's requests. Also collects the platform's facts from the reply to request 0.
+/// Whether the message belongs to a migration and not to the client; an answer to a migration's request is recorded.
+/// Also collects the platform's facts from the reply to request 0.
 bool FollowedSink::TakeOwn(const cl::Header& header, std::span<const std::byte> message) {
   if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return notices_are_nobodys_;
   cl::Reply reply;

@@ -3,7 +3,7 @@
 // migration (docs/migration.md).
 //
 //   arena of the node   | the client's .......................... | spare: slot 0 | slot 1 | ... |
-//                                                                   a copy of it is kept here while programs move
+//                                                                   the relay has a copy of it during a migration
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class FollowedSink final : public LineSink {
   Status Take(std::span<std::byte> message) override;
   Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) override;
   Status MoveWanted(const std::string& why) override;
-  /// Says that the connection has ended.
+  /// Records that the connection has ended, and ends the waits for answers.
   void Ended();
 
   // -- For a migration

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The new node of a migration before the client uses it. The migration itself reads its executor's answers.
+// The new node of a migration before the client uses it. The migration's thread receives the messages of the new node's
+// executor; no pump's thread runs for this connection yet.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ class FreshNode final : private Sink {
   /// kVersionMismatch: the node's device differs from the one that `here` describes. `here` is the body of the reply to
   /// request 0.
   Status SameDeviceAs(std::span<const std::byte> here);
-  /// Messages that the executor has sent and that are meant for the client.
+  /// Messages from the executor that are meant for the client.
   std::vector<std::vector<std::byte>> TakeLate() { return std::move(late_); }
   /// The reason of a drain request of the new node; empty if there is none.
   std::string TakeDrainReason() { return std::move(leave_why_); }

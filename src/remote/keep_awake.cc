@@ -16,10 +16,11 @@
 namespace weir::remote {
 namespace {
 
-constexpr int kTurnsBetweenLooks = 32;  // between two readings of the clock
-constexpr Duration kDoze = seconds(10);
+constexpr int kTurnsBetweenLooks = 32;   // between two readings of the clock
+constexpr Duration kDoze = seconds(10);  // bound of one sleep; Until wakes the thread earlier
 
-/// False: the thread must not spin, because with an ordinary priority it would take time from other threads.
+/// Binds this thread to one processor and gives it the lowest priority (SCHED_IDLE). False: this failed, and the thread
+/// must not spin, because with an ordinary priority it would take time from other threads.
 bool BecomeTheLowest(int processor) {
   cpu_set_t only;
   CPU_ZERO(&only);

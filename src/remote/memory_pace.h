@@ -8,7 +8,7 @@
 
 namespace weir::remote {
 
-/// When nothing has come for a time t, the next poll follows after t / 4, but at least 20 us and at most 1 ms (10 ms
+/// When no byte has moved for a time t, the next poll follows after t / 4, but at least 20 us and at most 1 ms (10 ms
 /// while there are no streams). The number of polls in a pause therefore grows with the logarithm of its length until
 /// the slowest rate is reached.
 class MemoryPace {

@@ -15,9 +15,10 @@ namespace {
 namespace cl = proto::cl;
 
 constexpr Duration kQuietWithin = seconds(30);  // allows for a running kernel
+/// Interval at which the old node is asked again whether its commands have ended.
 constexpr Duration kAskAgain = milliseconds(200);
-constexpr Duration kReadWithin = seconds(60);
-/// Before the pause, reads queue behind the program's commands. This bounds the wait for them.
+constexpr Duration kReadWithin = seconds(60);  // for one piece in the pause
+/// For one piece before the pause, when reads queue behind the program's commands.
 constexpr Duration kReadAheadWithin = seconds(10);
 /// Bound of pieces that are requested at once. Smaller than the number of slots, because some slots are still being
 /// written to the new node.
@@ -105,7 +106,8 @@ Result<unsigned> Mover::FreeSlot(std::size_t flying_most) {
   return slot;
 }
 
-/// The queue is in order, so that the temporary buffer can be reused immediately.
+/// Appends the messages that copy the piece into the slot, by way of the temporary buffer if the host may not read the
+/// object. The queue is in order, so the next piece can use the temporary buffer immediately.
 void Mover::AddRead(const Item& item, std::size_t index, const Piece& piece, unsigned slot,
                     std::span<const std::uint32_t> waits, std::vector<Message>& messages) {
   const Own& own = own_.at(item.memory.context_number);
@@ -182,8 +184,8 @@ Status Mover::Write(Item& item, const Flying& landed, std::span<const std::byte>
     AddWrite(item, own, landed.piece, run, slot, messages);
     sent += run.bytes;
   }
-  // A piece that was read ahead and arrives in the pause may have changed since and be read once more. It counts as
-  // sent before.
+  // A piece that was requested before the pause and arrives in it counts as sent before the pause: it may have changed
+  // since, and is then read once more.
   if (paused_ && !landed.ahead) moved_.bytes_unchanged += bytes.size() - sent;
   (paused_ && !landed.ahead ? moved_.bytes_in_pause : moved_.bytes_before) += sent;
   if (messages.empty()) return Ok();
@@ -303,7 +305,7 @@ Status Mover::MoveContents() {
   }
   for (const Memory& memory : memories) {
     if (memory.contents == opencl::ObjectLog::Contents::kNone) continue;
-    // Creating an object larger than the arena fails on every node, so that it has no contents.
+    // An object larger than the arena cannot be created on any node, so it has no contents.
     if (!WasMade(memory) && !(memory.image && memory.size == 0)) continue;
     Item& item = ItemOf(memory);
     ++moved_.memories;

@@ -57,7 +57,7 @@ class Mover {
   /// No message may be sent to the old node meanwhile. Errors as above, and kInvalidArgument with the reason why the
   /// program cannot be moved.
   Result<Moved> Finish();
-  /// Finish failed because of objects that CopyAhead has created; without them it could succeed.
+  /// Whether Finish failed because of objects that CopyAhead has created, and could succeed without them.
   [[nodiscard]] bool in_the_way() const { return in_the_way_; }
   /// Cleanup messages for the old node, which release the objects that the migration has created there.
   [[nodiscard]] std::vector<Message> Leavings() const;
@@ -97,6 +97,7 @@ class Mover {
 
   Status Start();
   bool ChooseIds();
+  /// Whether the client has not yet used ids that the migration has chosen for itself.
   [[nodiscard]] bool Mine() const;
   [[nodiscard]] std::uint64_t SpareAt(unsigned slot) const { return old_.arena_bytes + slot * kSpareSlotBytes; }
   [[nodiscard]] bool WasMade(const Memory& memory) const { return memory.size > 0 && memory.size <= old_.arena_bytes; }

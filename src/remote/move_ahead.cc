@@ -27,7 +27,7 @@ Status Mover::CopyAhead(const AtBoundary& at_boundary) {
   for (int round = 0; round < kRoundsMax && !stuck_; ++round) {
     std::uint64_t bytes = 0;
     const std::vector<std::uint64_t> dirty = DirtyAhead(bytes);
-    // Another round does not help a program that writes as fast as the contents are copied.
+    // Another round is useless if the program writes as fast as the contents are copied.
     if (bytes == 0 || bytes > before / 2) break;
     before = bytes;
     for (const std::uint64_t number : dirty) {

@@ -3,9 +3,10 @@
 //
 //   waiting ──drain request, and the pause is over──▶ trying ──the try has ended──▶ waiting
 //
-// A pause begins when a try ends, whatever its outcome: 10 s first, then twice the last pause, at most 5 min. It is 10
-// s again after an hour without a try. Permanent drain requests therefore cause at most 16 tries in any hour, never two
-// at once, and two nodes that both request a drain do not pass a program back and forth quickly.
+// A pause begins when a try ends, whatever its outcome. The first pause is 10 s, and each later one is twice the pause
+// before it, at most 5 min. After an hour without a try it is 10 s again. Permanent drain requests therefore cause at
+// most 16 tries in any hour, never two at once. Two nodes that both request a drain thus do not pass a program back and
+// forth quickly.
 #pragma once
 
 #include <algorithm>

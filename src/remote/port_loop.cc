@@ -62,6 +62,7 @@ class PortLoop final : PortEvents {
     std::vector<std::byte> coming{};  // received for the socket and not yet written to it
     bool ended = false;  // the other end has closed the stream: the socket is closed once `coming` is written
   };
+  /// A connection in the guest whose stream has not begun yet.
   struct Waiting {
     platform::Fd socket;
     Instant since;
@@ -144,7 +145,7 @@ void PortLoop::ClosePort(const std::string& why) {
   mux_.Stop(why);
 }
 
-/// The peer that has the port keeps it.
+/// Refuses a second peer; the first one keeps the port.
 void PortLoop::TurnAway() {
   if (const auto other = options_.open()) SayPort("a second client for this guest was refused");
 }
@@ -226,8 +227,7 @@ void PortLoop::ReadLocal(std::uint32_t stream) {
   locals_.erase(at);
 }
 
-// -- Stream requests in a guest
-// ----------------------------------------------------------------------------------------
+// -- Stream requests in a guest --------------------------------------------------------------------------------------
 
 void PortLoop::AcceptAll() {
   for (;;) {

@@ -23,7 +23,7 @@ struct PortLoopOptions {
   std::function<Result<std::unique_ptr<PortLine>>()> open = {};
   /// Readable: a peer connects to this machine's end. Only one peer is served; others are refused.
   int knock = -1;
-  std::function<void()> close_knock = {};
+  std::function<void()> close_knock = {};  // closes `knock` on the way to the end (`leave`)
 
   /// In the guest: the socket on which programs request a stream. `accept` never blocks and returns an empty descriptor
   /// when no connection is pending.

@@ -69,7 +69,8 @@ Status Portal::Name(net::Stream& stream, Door::Place& place, const std::string& 
   return Fail(Errc::kResourceExhausted, stream.peer() + ": " + why);
 }
 
-/// `greeting`: receives the client's Hello, with the vGPU that it may use.
+/// Receives the client's Hello and connects to the executor of its vGPU. The vGPU is that of the token or, on a plain
+/// portal, the one that the Hello names; `greeting` then contains it. A client that is refused is sent the reason.
 Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place, Greeting& greeting,
                                          std::int64_t& came_ns) {
   // A vGPU named by the token counts against its limit before the Hello is awaited.

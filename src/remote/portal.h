@@ -19,7 +19,7 @@ struct PortalOptions {
   /// Authenticates a connection on its own thread, in bounded time. With certificates, peer_name() of the stream is the
   /// vGPU.
   std::function<Result<std::unique_ptr<net::Stream>>(platform::Fd)> identify;
-  bool plain = false;     // no certificates: the name that a client sends is believed
+  bool plain = false;     // no certificates: a client may use the vGPU that its Hello names
   std::string executors;  // folder of the executors' sockets, NAME.sock
   // The daemon's socket that lists vGPUs with a drain request; empty: there are no drain requests
   std::string asks = {};

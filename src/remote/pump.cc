@@ -18,7 +18,7 @@ constexpr Duration kLook = milliseconds(50);  // interval at which the other sid
 constexpr std::size_t kFramesMax = 256;
 /// A send begins when this much is gathered.
 constexpr std::size_t kEnoughBytes = 4 << 20;
-/// Limit of the message that a log may want to send before another one.
+/// Limit of the message that the log of a followed connection may insert before another one.
 constexpr std::size_t kAheadBytesMax = 256;
 /// Contents of this size are worth a system call of their own that avoids the copy.
 constexpr std::size_t kUncopiedFrom = 128 << 10;
@@ -116,7 +116,8 @@ Result<bool> OutPump::Gather() {
   return !parts_.empty();
 }
 
-/// If the log wants another message to go first, that message is placed before this one, which moves up.
+/// Records the message in the log. If the log requests that another message be sent first, that one is placed before
+/// this one, which moves up in the buffer.
 Status OutPump::Follow(std::span<const std::byte>& message) {
   const std::lock_guard lock(followed_->mutex);
   const std::optional<std::vector<std::byte>> ahead = followed_->log.Ahead(message);
@@ -149,15 +150,15 @@ Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
   cl::Arrived arrived;
   if (!cl::Decode(message, arrived)) return Fail(Errc::kProtocol, "a malformed Arrived");
   passed_on = false;
-  // After the messages before it: they may be what lets the client look at other parts of the arena.
+  // The contents are sent after the messages before them, which may allow the client to read other parts of the arena.
   CloseMessages();
   if (arrived.size == 0) return Ok();
   return arrived.in_buffers != 0 ? AddContents(line_.buffers, arrived.from, arrived.offset, arrived.size)
                                  : AddArena(arrived.offset, arrived.size);
 }
 
-/// Sends to the place `to` in the other side's arena. The contents are divided into chunks that respect the receiver's
-/// limit of a frame.
+/// Adds frames that copy `size` bytes of `memory` to offset `to` of the other side's arena. Each frame is within the
+/// receiver's limit.
 Status OutPump::AddContents(const platform::Mapping& memory, std::uint64_t from, std::uint64_t to, std::uint64_t size) {
   if (!Inside(from, size, memory)) return OutsideArena(from, size, memory.bytes());
   if (!Inside(to, size, line_.arena)) return OutsideArena(to, size, line_.arena.bytes());
@@ -371,7 +372,7 @@ Status InPump::TakeArena(Sink& sink, std::uint64_t offset, std::size_t bytes) {
   return Ok();
 }
 
-/// The text comes from another machine and is meant for a terminal.
+/// The text comes from another machine and is printed on a terminal, so only printable characters are kept.
 Status InPump::TakeMoveWanted(Sink& sink, std::size_t bytes) {
   WEIR_TRY_STATUS(Fill(bytes));
   const std::span<const std::byte> message = std::span(buffer_).subspan(begin_, bytes);

@@ -30,7 +30,7 @@ struct Line {
   platform::Fd arena_file{};    // the file that is mapped at `arena`; empty: contents are sent by copying
   platform::Mapping buffers{};  // of a portal whose device uses host memory: buffers that Arrived messages may refer to
   platform::Fd buffers_file{};
-  KeepAwake* awake = nullptr;  // is told of each message; may be null
+  KeepAwake* awake = nullptr;  // notified of each message; may be null
   std::atomic<bool> stop{false};
   std::atomic<bool> hold{false};   // stops the pump before it takes more out of the ring
   std::atomic<bool> knock{false};  // requests a call of `between` in OutPump::Run
@@ -137,7 +137,7 @@ class LineSink : public Sink {
 /// Carries messages from the stream to a sink.
 class InPump {
  public:
-  /// `stop` ends waits. `awake` is told of each message; may be null.
+  /// `stop` ends waits. `awake` is notified of each message; may be null.
   InPump(const std::atomic<bool>& stop, net::Stream& stream, KeepAwake* awake = nullptr);
 
   /// Runs until `stop` or the end of the stream (kUnavailable). kProtocol: malformed frame, or a range outside the

@@ -38,7 +38,7 @@ constexpr std::size_t kClientsMax = 256;
 
 void SayRelay(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
 
-/// What a user can do about a drain request when no command does it.
+/// Advice to the user for messages about a drain request that no command carries out.
 std::string HintIn(const RelayOptions& options) {
   if (options.for_children || options.parent == 0) return "";
   return "; 'weir migrate " + std::to_string(options.parent) +
@@ -205,7 +205,7 @@ void Conversation::Run() {
   Close();
 }
 
-/// Ends the acceptance of wishes and errands.
+/// From now on, refuses migrations and work for AtBoundary.
 void Conversation::Close() {
   const std::lock_guard lock(pending_mutex_);
   over_ = true;
@@ -213,7 +213,8 @@ void Conversation::Close() {
   if (pending_ != nullptr) Answer(*pending_, Fail(Errc::kUnavailable, kOver));
 }
 
-/// False: the work was not done and will not be.
+/// Makes the thread of Run do `work` between two messages of the client, and waits for it. False: the connection has
+/// ended, and the work was not done.
 bool Conversation::AtBoundary(const std::function<void()>& work) {
   std::unique_lock lock(pending_mutex_);
   errand_ = &work;
@@ -259,7 +260,7 @@ void Conversation::GiveUp(PendingMove& pending) {
   AtBoundary([&] { static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop)); });
 }
 
-/// Objects that were created ahead prevent the migration. Releases them and copies everything in the pause.
+/// Called if objects that were created ahead prevent the migration. Releases them and copies everything in the pause.
 Result<Moved> Conversation::FinishAgain(PendingMove& pending) {
   WEIR_TRY_STATUS(SendMessages(*node_.stream, pending.mover->Leavings(), line_.stop));
   pending.mover.reset();
@@ -434,7 +435,7 @@ std::string Relay::Where() {
   return node_.node;
 }
 
-/// The drain request of any of its connections.
+/// The reason of the first drain request that a connection has; empty if none has one.
 std::string Relay::DrainReason() {
   const std::lock_guard lock(mutex_);
   for (const auto& conversation : conversations_)

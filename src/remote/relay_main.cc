@@ -37,7 +37,7 @@ struct Arguments {
   remote::RelayOptions relay;
 };
 
-/// A separate process opens the port; its program lies beside this one.
+/// A separate process opens the port. Its program, weir-port, lies in the folder of this one.
 Result<std::unique_ptr<net::Stream>> ConnectToHost(const std::string& device, const std::string& run_dir) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -75,7 +75,7 @@ void Declare(platform::ServiceOptions& options, Arguments& arguments) {
                         "descriptor to which a byte is written when the node has accepted the relay");
 }
 
-/// What is wrong with the options together; null: nothing.
+/// The problem with the combination of options; null: none.
 const char* ProblemOf(const Arguments& arguments) {
   const remote::RelayOptions& relay = arguments.relay;
   const bool has_token = !relay.node.token.empty();
@@ -103,7 +103,8 @@ Status Run(Arguments arguments) {
   };
   WEIR_TRY(relay.listener, platform::ListenSeqPacket(socket, relay.for_children ? 0666 : 0600));
   WEIR_TRY(relay.control, platform::ListenSeqPacket(control, 0600));
-  // Its threads wait for programs and nodes, so that it cannot return from them; a signal must not leave its sockets.
+  // The relay's threads block in waits for programs and nodes, so a signal ends the process instead of these threads.
+  // `remove` is called first, so that the sockets do not stay behind.
   WEIR_TRY_STATUS(platform::ExitAtServiceEnd(0, remove));
   relay.when_ready = [ready = arguments.ready] {
     if (ready < 0) return;
@@ -124,6 +125,6 @@ int main(int argc, char** argv) {
   if (const auto ended = options.Parse(argc, argv)) return *ended;
   if (const char* problem = ProblemOf(arguments)) return options.Reject(problem);
   std::signal(SIGPIPE, SIG_IGN);
-  // The user of `weir run` reads its errors.
+  // The user has started `weir run`, so errors are printed under the name "weir".
   return platform::ExitStatusOf("weir", Run(std::move(arguments)));
 }
