@@ -34,8 +34,8 @@ Shims* MakeShims(weir::proto::Api first) noexcept {
   }
 }
 
-// The child must use neither its parent's region nor its locks: it creates a new shim, which attaches by itself. The
-// inherited object is abandoned; its memory is the child's own copy, and the state of its locks is unknown.
+// A forked child must use neither its parent's region nor its parent's locks. The child creates a new shim, which
+// attaches by itself. The inherited object is abandoned: its memory is a copy, and the state of its locks is unknown.
 void InChild() {
   if (Shims* inherited = shims_instance.exchange(nullptr, std::memory_order_relaxed))
     inherited->process.AbandonInChild();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The batches of a thread that presents nothing. A call that ends a batch passes the gate as a present does, but has
-// no pace to keep; a call that ends none is at most metered.
+// The batches of a thread that presents nothing. A call that ends a batch passes the gate as a present does, but keeps
+// no pace. Any other call is at most metered.
 #include <new>
 #include <utility>
 
@@ -13,7 +13,8 @@ namespace {
 
 using Lock = platform::PthreadLock;
 
-/// A process that has not presented for this long presents nothing, and the rate of its vGPU is that of its batches.
+/// A process that has not presented for this long counts as presenting nothing: the rate of its vGPU is then the rate
+/// of its batches.
 constexpr std::int64_t kStillPresentsNs = 1'000'000'000;
 /// A process may submit work for this long before its first present.
 constexpr std::int64_t kMayPresentNs = 100'000'000;
@@ -25,7 +26,7 @@ struct ProcessShim::BatchPass {
   gate::Ticket ticket;
   const void* context;
   std::uint32_t loop;
-  bool metered;  // it ends no batch, and its meter was told
+  bool metered;  // the call ends no batch, but its meter measures it
   bool gated;
   bool flushes;
   bool is_task;
@@ -34,8 +35,9 @@ struct ProcessShim::BatchPass {
   std::int64_t submit_ns;
 };
 
-/// A game's submits belong to its frames, and zink's to GL's. What is submitted shortly before the first present is
-/// left alone.
+/// Whether the call belongs to a frame or to another API's work and is therefore free: a game's submits belong to its
+/// frames, and zink's submits to GL's calls. Submits in the first kMayPresentNs of a process that has not presented yet
+/// are free as well.
 bool ProcessShim::IsPartOfOther(Api& api, std::int64_t now_ns) const {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   if (gl_on_vulkan_.load(kRelaxed)) return true;
@@ -61,7 +63,8 @@ void ProcessShim::BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall c
       pass.loop = BatchLoopOf(context, pass.called_ns);
       BatchLoop& loop = loops_[pass.loop];
       if (!loop.bounds.Ends(InstantFromNs(pass.called_ns), call.kind)) {
-        // Its work goes to the device now, and the next span begins with what follows. A dispatch submits nothing.
+        // A call that submits work closes a span of the meter here, and later work belongs to the next span. A dispatch
+        // submits nothing, so it closes none.
         pass.metered = !call.flushes && api.described_ == agent_.attach_count() && api.meter_ != nullptr &&
                        !MeterOf(api, loop).cumulative();
         if (pass.metered) MeterOf(api, loop).BeforePresent(pass.called_ns);
@@ -120,7 +123,7 @@ void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
     gpu_ns = 0;
   }
   if (!pass.gated) return;
-  // While the process presents, the rate of its vGPU is that of its frames, so its batches are no tasks of their own.
+  // While the process presents, the rate of its vGPU is the rate of its frames, so its batches do not count as tasks.
   agent_.Leave(pass.ticket, {.surface = static_cast<std::uint32_t>(kSurfaces) + pass.loop,
                              .begin_ns = pass.begin_ns != 0 ? pass.begin_ns : pass.called_ns,
                              .present_ns = pass.called_ns,
@@ -147,12 +150,13 @@ std::uint32_t ProcessShim::BatchLoopOf(const void* context, std::int64_t now_ns)
   return static_cast<std::uint32_t>(place);
 }
 
-/// Null: another context has taken its place meanwhile.
+/// The entry of the pass's context. Null: another context has replaced it meanwhile.
 ProcessShim::BatchLoop* ProcessShim::StillLoop(const BatchPass& pass) {
   return loops_[pass.loop].context == pass.context ? &loops_[pass.loop] : nullptr;
 }
 
-/// Timestamps belong to a context. All other meters are the process's. Called with the lock, in the loop's context.
+/// The meter of the loop's context, if timestamps measure, because these belong to one context. Otherwise the meter of
+/// the process. Called with the lock, in the loop's context.
 Meter& ProcessShim::MeterOf(Api& api, BatchLoop& loop) {
   if (api.meter_->kind() != proto::MeterKind::kTimerQuery || loop.context == api.meter_context_) return *api.meter_;
   if (loop.meter == nullptr) loop.meter = api.MeterOfContext();

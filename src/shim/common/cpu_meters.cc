@@ -15,13 +15,15 @@
 namespace weir::shim {
 namespace {
 
-/// The interval of searches for new workers: contexts and their workers come and go.
+/// The interval of searches for new workers. Contexts are created and destroyed while the program runs, and their
+/// workers with them.
 constexpr std::int64_t kRescanNs = 1'000'000'000;
 
-/// The estimate of a second is off if it differs from the workers' clocks by more than this, and by this part of them.
+/// The estimates since the last search are wrong if their sum differs from the workers' clocks by more than kOffNs and
+/// by more than 1/kOffPart of the clocks.
 constexpr std::int64_t kOffNs = 1'000'000;
 constexpr std::int64_t kOffPart = 100;
-/// Searches until estimates are tried again.
+/// The number of searches after wrong estimates until estimates are used again.
 constexpr int kExactScans = 30;
 
 std::optional<std::int64_t> ReadClock(clockid_t clock) {
@@ -38,13 +40,13 @@ int Divisor(const DeviceCpus& cpus) {
   return online > 0 ? static_cast<int>(online) : 1;
 }
 
-/// A thread of this process, and its clock as last read.
+/// A thread of this process, and the last reading of its CPU clock.
 struct ThreadRead {
   pid_t tid;
   std::int64_t read_ns;
 };
 
-/// CPU time of these threads since the last call. `lost`: one of them has ended.
+/// CPU time of these threads since the last call. Sets `lost` if one of them has ended.
 std::int64_t TimeSince(std::vector<ThreadRead>& threads, bool& lost) {
   std::int64_t used = 0;
   for (ThreadRead& thread : threads) {
@@ -57,8 +59,9 @@ std::int64_t TimeSince(std::vector<ThreadRead>& threads, bool& lost) {
   return used;
 }
 
-/// What a process's CPU time grows by without the time of its other threads: the workers' time with one read of a clock
-/// for each of the others, where those are few. A thread that was born since Begin counts as a worker.
+/// Estimates the workers' CPU time as the process's CPU time minus that of its other threads. This reads one clock for
+/// the process and one for each other thread, which is cheaper if there are more workers than other threads. A thread
+/// that has started since Begin counts as a worker.
 class Difference {
  public:
   void Begin(std::vector<pid_t> others) {
@@ -110,9 +113,9 @@ class WorkerMeter final : public Meter {
     estimated_ns_ += used;
     return used;
   }
-  /// What the workers' own clocks say beyond the estimates since the last search. Where these were off, threads that
-  /// come and go were charged, and the workers' clocks are read for some time. A worker that has ended since took its
-  /// clock with it; the estimates have its time.
+  /// The difference between the workers' own clocks and the estimates since the last search. If the estimates were
+  /// wrong, short-lived threads of the program were charged, and the next kExactScans searches choose the workers'
+  /// clocks. If a worker has ended, its clock is gone; its time is in the estimates, so there is no correction.
   std::int64_t Correct() {
     if (!difference_.begun()) return 0;
     bool lost = false;
@@ -122,7 +125,8 @@ class WorkerMeter final : public Meter {
     if (std::abs(missing) > kOffNs && std::abs(missing) > exact / kOffPart) exact_scans_ = kExactScans;
     return missing;
   }
-  /// A worker's time before the first scan is not charged; a later worker is charged since its start.
+  /// Searches for workers. The time that a worker used before the first search is not charged. A worker that a later
+  /// search finds is charged since its start.
   void Scan(bool first) {
     std::vector<ThreadRead> found;
     std::vector<pid_t> workers = FindWorkers();
@@ -140,7 +144,7 @@ class WorkerMeter final : public Meter {
     workers_ = std::move(found);
     ChooseClocks(std::move(workers));
   }
-  /// The process's clock and those of its other threads, where these are fewer than its workers.
+  /// Begins to estimate, if that reads fewer clocks than there are workers.
   void ChooseClocks(std::vector<pid_t> workers) {
     difference_.End();
     if (exact_scans_ > 0) return static_cast<void>(--exact_scans_);

@@ -203,7 +203,7 @@ TEST(WorkerMeter, ChargesWhatTheWorkersClocksSayWhereItReadsThatOfTheProcess) {
   }
 }
 
-// A thread that is born between two searches counts as a worker until the next one.
+// A thread that starts between two searches counts as a worker until the next search.
 TEST(WorkerMeter, TakesBackWhatItChargedForAThreadOfTheProgram) {
   ManyWorkers workers;
   Worker later("application");

@@ -23,10 +23,10 @@ class Meter {
   /// The driver's present has returned. `held_ns`: the time since BeforePresent spent by the pace and the gate. Returns
   /// the GPU time (ns of the device's unit) that became known since the last call.
   virtual std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns = 0) = 0;
-  /// In place of AfterPresent, where the frame's work has ended before the driver's present is called. AfterPresent
-  /// follows that present, and returns what became known since.
+  /// Called in place of AfterPresent if the frame's work has ended before the driver's present is called. AfterPresent
+  /// then follows that present, and returns the GPU time that has become known since this call.
   virtual std::int64_t AfterWork(std::int64_t now_ns, std::int64_t held_ns) { return AfterPresent(now_ns, held_ns); }
-  /// True: it counts from call to call whatever happens in between, so a call that ends no batch needs no reading.
+  /// True: the meter counts continuously, so it need not be read at a call that ends no batch.
   [[nodiscard]] virtual bool cumulative() const { return false; }
   /// False once the meter has contradicted the wall clock; another meter must replace it.
   [[nodiscard]] virtual bool truthful() const { return true; }
@@ -43,18 +43,18 @@ struct DeviceCpus {
 /// those CPUs. Accurate to about 1 %, unlike llvmpipe's timer queries. Null when this process has no such thread.
 std::unique_ptr<Meter> MakeWorkerMeter(const DeviceCpus& cpus);
 
-/// CPU time of the presenting thread within present and synchronising, divided by the CPUs of the device: for a
-/// software renderer that was told to use no worker (LP_NUM_THREADS=0).
+/// CPU time of the presenting thread within present and synchronising, divided by the CPUs of the device. For a
+/// software renderer that is configured to use no workers (LP_NUM_THREADS=0).
 std::unique_ptr<Meter> MakePresentCpuMeter(const DeviceCpus& cpus);
 
 /// Duration of synchronising and of the driver's present. Always available, but rarely accurate.
 std::unique_ptr<Meter> MakeWallMeter();
 
-/// Names of renderers that run on CPUs.
+/// Whether this is the name of a renderer that runs on CPUs.
 bool IsSoftwareRenderer(const std::string& renderer);
 
-/// MakeWorkerMeter, for a renderer whose workers may not run yet: they name themselves when they start, which on a busy
-/// machine can be after the first frame's call. `software`: it is worth waiting for them, for 20 ms at most.
+/// As MakeWorkerMeter, for a renderer whose workers may not run yet. A worker sets its name when it starts, which on a
+/// busy machine can be after the first frame's call. With `software`, waits at most 20 ms for the workers.
 std::unique_ptr<Meter> SoonWorkerMeter(const DeviceCpus& cpus, bool software);
 
 /// A meter of `wanted`'s kind (proto::NameOf) among those that need no API; null if `wanted` is another word.

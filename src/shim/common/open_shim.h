@@ -7,9 +7,9 @@
 extern "C" {
 #endif
 
-/* The result of the shim's function `name`: a struct that begins with an unsigned, its version. NULL where WEIR_ATTACH
- * is not set, and, after one message on stderr, where the shim is missing or has another version. `find`: dlsym, the
- * driver's own where the caller replaces it. */
+/* Opens the shim and returns the result of its function `name`: a struct that begins with its version, an unsigned.
+ * Returns NULL if WEIR_ATTACH is not set, and, after one message on stderr, if the shim is missing or has another
+ * version. `find`: dlsym; libc's own if the caller replaces dlsym. */
 const void* weir_open_shim(const char* name, unsigned version, void* (*find)(void* handle, const char* name));
 
 #ifdef __cplusplus

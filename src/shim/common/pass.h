@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the libraries inside a program hand to the shim for one passage of the gate. C, because a stub may be C. */
+ * What the stub and the Vulkan layer pass to the shim for one passage of the gate. In C, because the stub is C. */
 #ifndef WEIR_SHIM_COMMON_PASS_H
 #define WEIR_SHIM_COMMON_PASS_H
 

@@ -19,8 +19,8 @@ namespace {
 
 using Lock = platform::PthreadLock;
 
-/// Timer slack of a thread that sleeps to keep a pace. With the default, it woke up to 4 ms late on a CPU shared with
-/// other programs.
+/// Time slice of a thread that sleeps to keep a pace. With the default slice, a thread woke up to 4 ms late on a CPU
+/// that it shared with other programs.
 constexpr Duration kPacedSlice = microseconds(100);
 
 void WakePromptly() {
@@ -87,7 +87,7 @@ void ProcessShim::BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t
 void ProcessShim::KeepPace(Api& api, Pass& pass) {
   gate::Pace pace = gate::Agent::PaceOf(pass.ticket);
   WakePromptly();
-  // With a late frame start the frame's own work is waited for, since it belongs to what a frame takes.
+  // With a late frame start, the shim waits for the frame's own work, because that is part of the frame's duration.
   const bool own_work =
       pace.start == proto::FrameStart::kLate && pace.sync == proto::FrameSync::kAuto && !api.Software();
   if (WorthSynchronising(pass) && !(own_work && api.AwaitWork())) api.Synchronise(pace.sync, pass.surface);
@@ -118,7 +118,7 @@ std::int64_t ProcessShim::SubmitAt(const Pass& pass) {
 }
 
 // A program whose present waits for a vertical blank does not use the device while it waits. Its frame is settled when
-// the work has ended, so that others may have the device meanwhile (core/schedule/present_watch.h).
+// the frame's work has ended, so that other vGPUs may use the device meanwhile (core/schedule/present_watch.h).
 void ProcessShim::FinishFirst(Api& api, Pass& pass) {
   {
     const Lock lock(mutex_);
@@ -139,7 +139,8 @@ void ProcessShim::FinishFirst(Api& api, Pass& pass) {
   pass.begin_ns = now_ns;
 }
 
-/// Called with the lock. Replaces a meter that contradicts the wall clock.
+/// Returns `known_ns` and the GPU time that was not charged yet. Replaces a meter that contradicts the wall clock.
+/// Called with the lock.
 std::int64_t ProcessShim::TakeGpuTime(Api& api, std::int64_t known_ns) {
   if (!api.meter_->truthful()) {
     const std::string renderer = api.Renderer();
@@ -187,9 +188,9 @@ bool ProcessShim::Settle(Api& api, const Pass& pass, std::int64_t end_ns) noexce
   return alone;
 }
 
-// With a late frame start the program does not continue before its next frame has to begin. Its present has returned
-// and is settled, so that nothing of it is in flight meanwhile. A program with several windows is not delayed: the
-// thread may have to draw another one.
+// With a late frame start, the program does not continue before its next frame has to begin. Its present has returned
+// and is settled, so no work of the program is in flight meanwhile. A program with several windows is not delayed,
+// because the thread may have to draw another window.
 void ProcessShim::DelayStart(const Pass& pass) noexcept {
   const gate::Ticket ticket = agent_.Arrive(platform::NowNs());
   const gate::Pace pace = gate::Agent::PaceOf(ticket);
@@ -211,7 +212,7 @@ void ProcessShim::DelayStart(const Pass& pass) noexcept {
   agent_.Withdraw(ticket);
 }
 
-/// Called with the lock. The delay before the program began the frame, which is told once.
+/// The delay before the program began the frame; it is reported once. Called with the lock.
 std::int64_t ProcessShim::TakeStartDelay(const Pass& pass) {
   const std::int64_t delay_ns = std::exchange(surfaces_[pass.surface].start_delay_ns, 0);
   return std::min(delay_ns, pass.present_ns - pass.begin_ns);
@@ -238,7 +239,7 @@ void ProcessShim::PrepareMeter(Api& api, const void* context, const void* place,
     api.Meet(place);
     api.meter_context_ = context;
     api.meter_ = api.ChooseMeter(DeviceCpus{agent_.device_cpus()}, wanted_meter_);
-    // A meter that counts whatever happens counts for all APIs: a second one would charge the same work again.
+    // A cumulative meter counts the work of all APIs. A second one would charge the same work again.
     if (api.meter_->cumulative()) {
       if (cpu_clocks_ == nullptr) cpu_clocks_ = api.meter_;
       api.meter_ = cpu_clocks_;
@@ -273,7 +274,8 @@ void ProcessShim::ForgetSurface(std::uint64_t surface) noexcept {
     if (one.key == surface) one = Surface{};
 }
 
-// A program that draws several frames ahead would otherwise wait with them at the present, and show each one later.
+// Without this delay, a program that draws several frames ahead would wait at its presents while finished frames queue
+// up, and would show each of them later.
 std::int64_t ProcessShim::DelayImage(std::uint64_t surface, int ahead, std::int64_t most_ns) noexcept {
   constexpr std::int64_t kMostNs = 100'000'000;
   if (ahead <= 0 || most_ns <= 0 || !agent_.attached()) return 0;

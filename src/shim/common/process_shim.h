@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work around a present: gate, meter, record. One object for each process, whichever APIs it uses. The same around
-// the batches of a program that presents nothing (docs/off-screen.md) is in batches.cc.
+// The work around a present: gate, meter, record. One object for each process, whichever APIs the process uses. The
+// same work around the batches of a program that presents nothing (docs/off-screen.md) is in batches.cc.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@ namespace weir::shim {
 /// A call of a program that presents nothing, and what ends a batch there.
 struct BatchCall {
   core::BatchBounds::Call kind = core::BatchBounds::Call::kEndsWork;
-  bool flushes = false;  // the driver's function does not hand the work to the device, so the shim does
-  bool is_task = true;   // the batch that it ends counts as a task
-  bool inner = false;    // it may be a part of a frame or of another API's work: then it is free
+  bool flushes = false;  // the driver's function does not submit the work to the device, so the shim flushes
+  bool is_task = true;   // the batch that the call ends counts as a task
+  bool inner = false;    // the call may be a part of a frame or of another API's work, and is then free
 };
 
 class ProcessShim {
  public:
-  /// `first`: the API of the call that makes the object, which the daemon is told.
+  /// `first`: the API of the call that creates the object; it is sent to the daemon.
   ProcessShim(std::string attach_path, std::string wanted_meter, proto::Api first);
 
   void BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t surface, const void* context,
@@ -38,12 +38,13 @@ class ProcessShim {
   void BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
                        const void* place) noexcept;
   void AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept;
-  /// Before a window's next image is handed out to a program that holds `ahead` images which it has not presented:
-  /// waits until the present before that image's may begin. Returns how long it waited; at most `most_ns`.
+  /// Called before the program acquires the window's next image, while it holds `ahead` images that it has not
+  /// presented. Waits until the window's next present may begin, for at most `most_ns`. Returns how long it waited.
   std::int64_t DelayImage(std::uint64_t surface, int ahead, std::int64_t most_ns) noexcept;
-  /// The process's GL draws through Vulkan (zink): from now on Vulkan's calls are parts of GL's frames and batches.
+  /// Records that the process's GL draws through Vulkan (zink): from now on Vulkan's calls are parts of GL's frames and
+  /// batches.
   void GlIsOnVulkan() noexcept { gl_on_vulkan_.store(true, std::memory_order_relaxed); }
-  /// The window is gone: another one may get the same key.
+  /// Called when a window is destroyed, because another window may get the same key.
   void ForgetSurface(std::uint64_t surface) noexcept;
   void AbandonInChild() noexcept { agent_.AbandonInChild(); }
 
@@ -56,21 +57,21 @@ class ProcessShim {
     std::int64_t end_ns = 0;    // of the last frame's record
     std::int64_t start_ns = 0;  // when the program began its frame, after the delay
     std::int64_t start_delay_ns = 0;
-    std::uint64_t presents_before = 0;  // of all windows, at its last one
+    std::uint64_t presents_before = 0;  // the value of presents_ at this window's last present
     core::FramePacer pacer;
     core::PresentWatch watch;
   };
 
   struct BatchPass;
 
-  /// The batches of one context. A context beyond the table's size replaces the one that was silent for longest.
+  /// The batches of one context. A context beyond the table's size replaces the one whose last call is oldest.
   struct BatchLoop {
     const void* context = nullptr;
-    std::int64_t called_ns = 0;  // its last call
+    std::int64_t called_ns = 0;  // time of the context's last call
     std::int64_t end_ns = 0;     // of the last batch's record
     core::BatchBounds bounds;
-    std::unique_ptr<Meter> meter;  // null: the process's
-    std::int64_t known_ns = 0;     // GPU time that calls have found and no batch was charged
+    std::unique_ptr<Meter> meter;  // null: the process's meter
+    std::int64_t known_ns = 0;     // measured GPU time that no batch was charged yet
   };
 
   std::uint32_t SurfaceIndex(std::uint64_t key);
@@ -98,16 +99,16 @@ class ProcessShim {
   const std::string wanted_meter_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the members below, and those of each Api
   std::array<Surface, kSurfaces> surfaces_{};
-  std::shared_ptr<Meter> cpu_clocks_;  // of all APIs: the workers of a process are counted once
+  std::shared_ptr<Meter> cpu_clocks_;  // shared by all APIs, so that the workers of a process are counted once
   bool explained_ = false;
   std::uint64_t presents_ = 0;     // of all windows
   std::int64_t uncharged_ns_ = 0;  // GPU time that became known after its frame was charged
 
   std::array<BatchLoop, kBatchLoops> loops_{};
-  bool off_screen_ = false;  // as the daemon was told
+  bool off_screen_ = false;  // as last reported to the daemon
 
-  // Not guarded: a call that ends no batch reads them without the lock.
-  std::atomic<std::int64_t> presented_ns_{0};  // the process's last present
+  // Not guarded: a call that ends no batch reads these members without the lock.
+  std::atomic<std::int64_t> presented_ns_{0};  // time of the process's last present
   std::atomic<bool> gl_on_vulkan_{false};
 };
 

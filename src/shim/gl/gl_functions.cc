@@ -55,8 +55,8 @@ std::string GlFunctions::Renderer() const { return Text(*this, kGlRenderer); }
 bool GlFunctions::HasFences() const {
   if (fence_sync == nullptr || is_sync == nullptr || client_wait_sync == nullptr || delete_sync == nullptr)
     return false;
-  // Presents ask once a frame. A context that is destroyed may leave its text's address to another one, so the text is
-  // compared. A longer text is parsed each time.
+  // Called once a frame, so the last answer of this thread is cached. Another context may have its version's text at
+  // the address of a destroyed context's text, so the texts are compared. A text that does not fit is parsed each time.
   struct Known {
     char text[128];
     bool fences;

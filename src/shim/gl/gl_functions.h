@@ -29,10 +29,11 @@ struct GlFunctions {
 
   /// Whether the current context has fences. A call to a missing function would leave an error in the context.
   [[nodiscard]] bool HasFences() const;
-  /// A fence behind all work until now. Null: the driver has none left. Both need HasFences().
+  /// Inserts a fence behind all earlier work. Null: the driver could not create one. Requires HasFences(), as
+  /// AwaitFence does.
   [[nodiscard]] GlSync InsertFence() const;
-  /// Waits for the fence, for at most 0.1 s because the GPU may hang, and deletes it. False: it was not signaled, or it
-  /// is null or one of another context, which is left alone.
+  /// Waits for the fence, for at most 0.1 s because the GPU may hang, and deletes it. False: the fence was not
+  /// signaled, is null, or belongs to another context; a fence of another context is not deleted.
   [[nodiscard]] bool AwaitFence(GlSync fence) const;
   [[nodiscard]] bool HasTimestamps() const {
     return gen_queries != nullptr && query_counter != nullptr && get_query_iv != nullptr && get_query_ui64 != nullptr;

@@ -10,8 +10,8 @@
 
 namespace weir::shim {
 
-/// GPU timestamps around each frame, read some frames later and never waited for; watched against the wall clock in its
-/// first frames. Null when the current context has no timestamps.
+/// GPU timestamps around each frame. Results are read some frames later, without waiting. In its first frames the meter
+/// compares them with the wall clock. Null if the current context has no timestamps.
 std::unique_ptr<Meter> MakeTimerMeter(const GlFunctions& gl);
 
 /// The best meter for the current context. `wanted`: "auto" or the name of a kind (proto::NameOf), to force one.

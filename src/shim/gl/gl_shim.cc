@@ -53,7 +53,7 @@ void GlShim::Flush() {
   if (gl_.flush != nullptr) gl_.flush();
 }
 
-/// At most two batches are under way; a driver's present does the same for frames.
+/// Keeps at most two batches of a context in flight, as a driver's present does for frames.
 void GlShim::AwaitLastBatch(const void* context, std::uint32_t loop) {
   if (!gl_.HasFences()) {
     if (gl_.finish != nullptr) gl_.finish();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GL's part of the process's shim: the calls that the preloaded stub hands over, and what is particular to GL about
-// synchronising and metering.
+// GL's part of the process's shim: the calls that the preloaded stub passes on, and GL's ways to synchronise and to
+// measure.
 #pragma once
 
 #include <pthread.h>
@@ -45,7 +45,7 @@ class GlShim final : public Api {
   };
 
   ProcessShim& process_;
-  GlFunctions gl_;  // constant after the lookup, as the next two
+  GlFunctions gl_;  // constant after Meet, as the next two members are
   std::string renderer_;
   bool software_ = false;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;          // guards the fences

@@ -18,9 +18,10 @@ constexpr GlFunctions::GlEnum kGlQueryResultAvailable = 0x8867;
 /// clock. The meter is rejected when
 /// - a span is negative, or longer than the time since it began (the query was read in another context),
 /// - in those first frames a span is longer than its frame,
-/// - most spans are shorter than half of the draining (llvmpipe's timestamps cover only the last tile). A few may be: a
-///   frame that waits for another program's work begins late, and draining includes that wait. If other programs keep
-///   the GPU always busy, most spans are short, and correct timestamps are rejected,
+/// - most spans are shorter than half of the time that draining took (llvmpipe's timestamps cover only the last tile).
+/// A
+///   few short spans are allowed: a frame that waits for another program's work begins late, and draining includes that
+///   wait. If other programs keep the GPU always busy, most spans are short, and correct timestamps are rejected,
 /// - no result has arrived for kSilentNs.
 class TimerMeter final : public Meter {
  public:
@@ -38,8 +39,8 @@ class TimerMeter final : public Meter {
       drained_ns = platform::NowNs() - now_ns;
     }
     gl_.query_counter(End(next_), kGlTimestamp);
-    // Nothing is drawn between the finish and this timestamp. Without the flush, a driver would take it at its present,
-    // after the pace and the gate.
+    // Nothing is drawn between the finish and this timestamp. Without the flush, a driver would take the timestamp at
+    // its present, after the pace and the gate.
     if (check && gl_.flush != nullptr) gl_.flush();
     pending_[next_] = {.waiting = true,
                        .check = check,
@@ -52,7 +53,7 @@ class TimerMeter final : public Meter {
     if (check) --checks_left_;
   }
 
-  // The next frame's first timestamp must follow the present, which may wait.
+  // Begins no span: the next frame's first timestamp must follow the driver's present, which may wait.
   std::int64_t AfterWork(std::int64_t now_ns, std::int64_t) override {
     std::int64_t used = 0;
     while (pending_[oldest_].waiting && Ready(End(oldest_))) {
@@ -69,7 +70,7 @@ class TimerMeter final : public Meter {
 
   std::int64_t AfterPresent(std::int64_t now_ns, std::int64_t held_ns) override {
     const std::int64_t used = AfterWork(now_ns, held_ns);
-    // A full ring stays full: the GPU is that far behind, and waiting here would stall the program.
+    // If all slots are used, this frame is not measured: waiting for a result would stall the program.
     if (!pending_[next_].waiting) {
       if (checks_left_ > 0) gl_.finish();
       begun_ns_ = platform::NowNs();
@@ -80,7 +81,7 @@ class TimerMeter final : public Meter {
   }
 
  private:
-  // A presenting program has few frames under way. A program that renders off screen closes a span at each flush.
+  // A presenting program has few frames in flight, but a program that renders off screen closes a span at each flush.
   static constexpr int kSlots = 64;
   static constexpr int kChecks = 20;
   static constexpr std::int64_t kSilentNs = 2'000'000'000;

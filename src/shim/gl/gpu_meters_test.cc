@@ -269,8 +269,7 @@ TEST_F(TimerMeter, IsRejectedWhenNoResultComesForSeconds) {
   EXPECT_FALSE(meter->truthful());
 }
 
-// -- The choice
-// --------------------------------------------------------------------------------------------------------
+// -- The choice ------------------------------------------------------------------------------------------------------
 
 TEST_F(TimerMeter, ComesAfterWorkersAndAfterSoftwareRenderersAndBeforeTheWallClock) {
   const GlFunctions gl = FakeGl();

@@ -79,7 +79,8 @@ WEIR_EXPORT unsigned eglPostSubBufferNV(void* display, void* surface, int x, int
 
 /* -- GetProcAddress ---------------------------------------------------------------------------------------------- */
 
-/* Ours only if the driver has it: a program must not believe in an extension that isn't there. */
+/* Returns the stub's function only if the driver has the function: a program must not find an extension that the driver
+ * lacks. */
 static weir_gl_proc get_proc_address(int getter, const char* name) {
   const int depth = enter(getter, WEIR_FRAME);
   if (depth < 0) return NULL;
@@ -89,7 +90,7 @@ static weir_gl_proc get_proc_address(int getter, const char* name) {
   const int hook = theirs == NULL ? -1 : hook_named(name);
   if (hook < 0) return theirs;
   shim();
-  if (hook >= kGl && theirs == kTable[hook].ours) { /* its library meant its own, and the loader gave it ours */
+  if (hook >= kGl && theirs == kTable[hook].ours) { /* the loader bound the driver's own reference to the stub */
     const int error_number = errno;
     weir_gl_proc found = NULL;
     *(void**)&found = from_callers_library((void*)real, name);

@@ -2,8 +2,8 @@
  * Inside libweir-gl-preload.so, the stub that LD_PRELOAD brings into every program. All of this is hidden; preload.map
  * lists what isn't.
  *   preload_calls.h    the list of GL's own functions
- *   preload_lookup.c   whom a name leads to: dlsym, and the driver's own functions
- *   preload_present.c  what is around a present: calls in progress, the shim proper
+ *   preload_lookup.c   the functions behind a name: dlsym, and the driver's own functions
+ *   preload_present.c  the work around a present: calls in progress, opening the shim
  *   preload_single.c   MakeCurrent, and frames that end with glFlush or glFinish
  *   preload_batch.c    calls that end batches of a thread that presents nothing
  *   preload.c          the other presents, GetProcAddress, and the table of names */
@@ -53,7 +53,8 @@ enum hook {
 };
 
 /* GL's functions exist in several libraries at once (libGL, libOpenGL, libGLESv2, off-screen renderers), and a program
- * may use more than one of them. So what a lookup finds is answered by a function that stands for just that. */
+ * may use more than one of them. Each function that a lookup finds is therefore answered by one of kBound functions of
+ * the stub, which calls exactly that one. */
 enum { kBound = 6 };
 typedef struct hook_entry {
   const char* name;
@@ -63,60 +64,65 @@ typedef struct hook_entry {
 WEIR_HIDDEN extern _Atomic(weir_gl_proc) bound_functions[kHooks][kBound];
 WEIR_HIDDEN extern const hook_entry kTable[kHooks];
 
-/* What we stand in for, by hook, in the order in which it was found; each entry is written once. Mostly the driver's
- * function and nothing else. But a program may present through a library that wraps the driver's presents (an overlay,
- * a recorder) and finds them by way of us: then the first is the wrapper's, and a call from within goes to the next. */
+/* The functions behind each hook, in the order in which they were found. Each entry is written once. Usually there is
+ * one entry, the driver's function. But a program may present through a library that wraps the driver's presents (an
+ * overlay, a recorder) and finds them through the stub. Then the first entry is the wrapper's, and a call from within
+ * the wrapper goes to the next entry. */
 enum { kReals = 4 };
 WEIR_HIDDEN extern _Atomic(weir_gl_proc) real_functions[kHooks][kReals];
 
 typedef void* (*dlsym_function)(void* handle, const char* name);
-/* libc's, for our own questions. */
+/* libc's dlsym, for the stub's own lookups. */
 WEIR_HIDDEN dlsym_function real_dlsym(void);
 
-/* Its number, or -1. */
+/* The hook with this name, or -1. */
 WEIR_HIDDEN int hook_named(const char* name);
+/* Adds `found` to real_functions unless it is there or no entry is left. */
 WEIR_HIDDEN void remember(int hook, weir_gl_proc found);
-/* What to call for a function of the window systems. */
+/* The function to call for a hook of the window systems. */
 WEIR_HIDDEN weir_gl_proc real_function(int hook);
-/* What a program that is linked with a function of GL would have called: the next one in the order of libraries, or
- * the one of the library that calls. */
+/* The function that a program linked with a function of GL would have called: the next one in the order of libraries,
+ * or the one that the calling library finds. */
 WEIR_HIDDEN weir_gl_proc gl_function(int hook, const void* caller);
 static inline weir_gl_proc linked_gl_function(int hook, const void* caller) {
   const weir_gl_proc real = atomic_load_explicit(&real_functions[hook][0], memory_order_acquire);
   return __builtin_expect(real != NULL, 1) ? real : gl_function(hook, caller);
 }
-/* A function of the window system that we call but don't answer for. */
+/* A function of the window system that the stub calls but does not hook. */
 WEIR_HIDDEN weir_gl_proc other_function(_Atomic(weir_gl_proc)* known, int getter, const char* name);
-/* What the library that contains `caller` would find by itself: also if the program opened it privately. */
+/* The function that the library that contains `caller` finds by itself, also if the program opened that library
+ * privately. */
 WEIR_HIDDEN void* from_callers_library(const void* caller, const char* name);
-/* In the library of another function of the same window system that we know already. */
+/* Searches the libraries of the known functions of the same window system. */
 WEIR_HIDDEN void* from_known_library(const char* name);
-/* Ours for what the driver has: `theirs` is not NULL. */
+/* The stub's function that stands for `theirs`, which is not NULL. */
 WEIR_HIDDEN weir_gl_proc answer_for(int hook, weir_gl_proc theirs);
 
 /* -- Presents ---------------------------------------------------------------------------------------------------- */
 
-/* Depth before the call, for return_to(); negative: it would come back to us for ever. */
+/* Records a call in progress. Returns the depth before the call, for return_to(). Negative: the call must not be made,
+ * because it would return to the stub endlessly. */
 WEIR_HIDDEN int enter(int hook, const void* frame);
 WEIR_HIDDEN void return_to(int depth);
-/* Calls of `hook` in progress, without the innermost one. */
+/* The number of calls of `hook` in progress, without the innermost call. */
 WEIR_HIDDEN int outer_calls(int hook);
 #define WEIR_FRAME __builtin_frame_address(0)
 
 enum extent { kWhole, kPart };
-/* enter(), and the shim's part of it. */
+/* Calls enter(), and the shim for a present that is not a part of another call. */
 WEIR_HIDDEN int begin_present(int hook, unsigned long long surface, int getter, enum extent extent, const void* frame);
 
 /* -- Batches (docs/off-screen.md) ---------------------------------------------------------------------------------- */
 
-/* enter(), and the shim's part of a call that may end a batch. */
+/* Calls enter(), and the shim for a call that may end a batch. */
 WEIR_HIDDEN int begin_batch_call(int hook, weir_gl_call what, const void* frame);
-/* Before another context becomes current. */
+/* Called before another context becomes current. */
 WEIR_HIDDEN void leave_context(int hook, const void* next, const void* frame);
 
-/* NULL: stay out of the way. */
+/* The shim's functions; NULL: the program runs without the shim. */
 WEIR_HIDDEN const weir_gl_hooks* shim(void);
-/* In the shim the thread can't be cancelled: it waits in places where a cancellation would end the process. */
+/* The thread's errno and cancellation state while it runs code of the shim. A thread cannot be cancelled there, because
+ * the shim waits in places where a cancellation would end the process. */
 typedef struct host_state {
   int error_number;
   int cancel_state;
@@ -124,19 +130,19 @@ typedef struct host_state {
 WEIR_HIDDEN host_state into_shim(void);
 WEIR_HIDDEN void out_of_shim(host_state host);
 
-/* What this thread draws into, as its last MakeCurrent said. */
+/* What this thread draws into, according to its last MakeCurrent. */
 typedef struct drawing_state {
-  int skip;                 /* so many flushes need no look at the rest */
-  int presented;            /* since the last look */
-  int off_screen;           /* it presents nothing: its calls end batches */
-  long long quiet_since_ns; /* the look that found no present any more; 0: it has presented nothing yet */
+  int skip;                 /* the number of next flushes that need no look() */
+  int presented;            /* since the last look() */
+  int off_screen;           /* the thread presents nothing: its calls end batches */
+  long long quiet_since_ns; /* the last look() that found a present; 0: the thread has presented nothing yet */
   unsigned long long surface;
   const void* context;
-  int context_is_single; /* the context's own buffers, before anything was seen */
+  int context_is_single; /* the context is single-buffered by its configuration */
   int getter;
-  int single;                         /* single-buffered, and nothing was swapped: glFlush and glFinish end a frame */
+  int single;                         /* single-buffered, and not swapped: glFlush and glFinish end a frame */
   unsigned long long swapped;         /* surface of the last swap */
-  unsigned long long partial_surface; /* and of the last part of a frame, and when that was shown */
+  unsigned long long partial_surface; /* surface of the last part of a frame, and the time when it was shown */
   long long partial_ns;
 } drawing_state;
 WEIR_HIDDEN extern __thread drawing_state drawing;

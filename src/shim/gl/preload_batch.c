@@ -9,11 +9,11 @@
 
 /* -- Does this thread present? ----------------------------------------------------------------------------------- */
 
-/* A thread that has presented keeps the state of one that presents for so long. */
+/* A thread counts as presenting for this time after its last present. */
 static const long long kPresentsFor = 1000000000;
-/* A process that draws into windows has so long until its first present. */
+/* The time that a process that draws into windows has until its first present. */
 static const long long kFirstPresentWithin = 100000000;
-/* Flushes between two looks of a thread that presents. */
+/* A thread that presents calls look() at one of this many flushes. */
 enum { kLookEvery = 16 };
 
 static long long coarse_ns(void) {
@@ -22,14 +22,16 @@ static long long coarse_ns(void) {
   return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* When the process first looked while it drew into a window or a pbuffer; 0: not yet. */
+/* The time of the process's first look() while it drew into a window or a pbuffer; 0: none yet. */
 static _Atomic long long first_surface_ns;
 
-/*                ┌── no present for kPresentsFor ──▶ off screen
+/* Whether this thread presents nothing, so that its calls end batches.
+ *
+ *                ┌── no present for kPresentsFor ──▶ off screen
  *   presents ────┤                                     │
  *      ▲         └─────────────── a present ◀──────────┘
- *   A thread that has presented nothing yet is off screen: at once where it has no surface, else kFirstPresentWithin
- *   after the process's first look. */
+ *   A thread that has presented nothing yet is off screen immediately if it has no surface, and otherwise
+ *   kFirstPresentWithin after the process's first look(). */
 __attribute__((noinline)) static int look(void) {
   if (drawing.off_screen && !drawing.presented) return 1;
   drawing.skip = kLookEvery - 1;
@@ -61,7 +63,7 @@ __attribute__((noinline)) static int begin_flush(int hook, const void* frame) {
   return look() ? begin_batch_call(hook, WEIR_GL_ENDS, frame) : -1;
 }
 
-/* Negative: nothing is around the driver's function. */
+/* Negative: the driver's function is called without the shim. */
 static inline int begin_call(int hook, const void* frame) {
   if (hook == k_glFlush || hook == k_glFinish)
     return __builtin_expect(--drawing.skip >= 0, 1) ? -1 : begin_flush(hook, frame);

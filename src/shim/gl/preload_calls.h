@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GL's own functions that the stub answers for: calls at which a program without presents ends its work. One list: the
- * numbers, the functions and the table of names follow from it. glFlush and glFinish also end frames of single-buffered
- * windows.
+ * GL's own functions that the stub hooks: calls at which a program without presents ends its work. The numbers of the
+ * hooks, the functions and the table of names are generated from this list. glFlush and glFinish also end frames of
+ * single-buffered windows.
  *   CALL(name, result, parameters, arguments, when)
- *     result  VOID, POINTER or STATUS: what it returns, and what where the driver has no such function
+ *     result  VOID, POINTER or STATUS: the type of the result, and of the result if the driver has no such function
  *     when    the call ends work only if this holds */
 #ifndef WEIR_SHIM_GL_PRELOAD_CALLS_H
 #define WEIR_SHIM_GL_PRELOAD_CALLS_H

@@ -28,7 +28,7 @@ void remember(int hook, weir_gl_proc found) {
   }
 }
 
-/* The one to call from within the calls that are in progress; NULL: none is known. */
+/* The function to call next, given the calls of this hook that are in progress; NULL: none is known. */
 static weir_gl_proc known_real(int hook) {
   const int outer = outer_calls(hook);
   for (int i = outer < kReals ? outer : kReals - 1; i >= 0; --i) {
@@ -40,8 +40,8 @@ static weir_gl_proc known_real(int hook) {
 
 _Atomic(weir_gl_proc) bound_functions[kHooks][kBound];
 
-/* Some loaders keep a variable of the function's name; and of more libraries than we have functions the rest is left
- * alone. */
+/* The stub's function that stands for `theirs`. Returns `theirs` itself for a variable, because some loaders have
+ * variables with the names of functions, and once all kBound functions are used. */
 static weir_gl_proc bound_to(int hook, weir_gl_proc theirs) {
   Dl_info info;
   const ElfW(Sym)* symbol = NULL;
@@ -84,8 +84,8 @@ dlsym_function real_dlsym(void) {
   return found;
 }
 
-/* Whom the program would have asked without us: libc, or another library that hooks dlsym (MangoHud). The assembly
- * below jumps there for every name that isn't ours. */
+/* The dlsym that the program would have called without the stub: libc's, or that of another library that hooks dlsym
+ * (MangoHud). The assembly below jumps there for every name that is not hooked. */
 WEIR_HIDDEN _Atomic(dlsym_function) weir_next_dlsym;
 
 static dlsym_function next_dlsym(void) {
@@ -102,12 +102,12 @@ void* from_callers_library(const void* caller, const char* name) {
   if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) return NULL;
   void* handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   void* found = handle != NULL ? real_dlsym()(handle, name) : NULL;
-  if (handle != NULL) dlclose(handle); /* only our reference */
+  if (handle != NULL) dlclose(handle); /* releases only this reference */
   return found;
 }
 
-/* RTLD_DEFAULT finds our exported symbol by itself. Is there anything behind it? If not, the real dlsym is asked last
- * for what isn't there, so that dlerror has its words. */
+/* Whether a lookup with RTLD_DEFAULT finds only the stub's exported symbol and no driver's function behind it. The last
+ * lookup is then one that fails, so that dlerror returns the message that the program would get without the stub. */
 static int is_only_ours(const void* caller, const char* name, const void* ours) {
   dlsym_function real = real_dlsym();
   if (real(RTLD_DEFAULT, name) != ours || real(RTLD_NEXT, name) != NULL) return 0;
@@ -121,8 +121,8 @@ static int is_only_ours(const void* caller, const char* name, const void* ours) 
 
 #define WEIR_ABSENT ((void*)-1) /* the assembly below makes it NULL */
 
-/* Our function for `name`, if the library behind `handle` has a function of that name; NULL: none of our business. What
- * RTLD_NEXT means depends on who asks, and is never ours to answer. */
+/* The stub's function for `name`, if the library behind `handle` has a function of that name. NULL: the next dlsym
+ * answers. The meaning of RTLD_NEXT depends on the caller, so the stub never answers such a lookup. */
 WEIR_HIDDEN void* weir_dlsym_answer(void* handle, const char* name, const void* caller) {
   dlsym_function next = next_dlsym();
   const int hook = hook_named(name);
@@ -134,11 +134,11 @@ WEIR_HIDDEN void* weir_dlsym_answer(void* handle, const char* name, const void* 
     answer = is_only_ours(caller, name, ours) ? WEIR_ABSENT : NULL;
   } else {
     answer = next(handle, name);
-    /* ANGLE (Chromium, Electron) exports EGL and GL names of its own and presents through the real ones later. */
+    /* ANGLE (Chromium, Electron) exports EGL and GL names of its own, and later presents through the driver's. */
     const int in_angle = answer != NULL && answer != ours && (name[0] == 'e' || hook >= kGl) &&
                          next(handle, "ANGLEGetDisplayPlatform") != NULL;
     if (answer != NULL && answer != ours && !in_angle) {
-      if (name[0] == 'e' || hook >= kGl) dlerror(); /* the probe's failure is not the program's business */
+      if (name[0] == 'e' || hook >= kGl) dlerror(); /* clears the error of the lookup above */
       weir_gl_proc found = NULL;
       *(void**)&found = answer;
       found = answer_for(hook, found);
@@ -211,7 +211,7 @@ void* from_known_library(const char* name) {
     if (known == NULL || dladdr((void*)known, &info) == 0 || info.dli_fname == NULL) continue;
     void* handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     void* found = handle != NULL ? real_dlsym()(handle, name) : NULL;
-    if (handle != NULL) dlclose(handle); /* only our reference: the program keeps the library */
+    if (handle != NULL) dlclose(handle); /* releases only this reference; the program keeps the library */
     if (found != NULL) return found;
   }
   return NULL;
@@ -233,7 +233,7 @@ weir_gl_proc real_function(int hook) {
   if (found != NULL) return found;
   const char* name = kTable[hook].name;
   void* pointer = real_dlsym()(RTLD_NEXT, name);
-  /* Or the library was opened privately: by the program, or not yet at all. */
+  /* The program may have opened the library privately, or not at all yet. */
   if (pointer == NULL) pointer = from_known_library(name);
   if (pointer == NULL) pointer = from_system_library(name);
   if (pointer == NULL) { /* an extension: only GetProcAddress knows it */
@@ -245,7 +245,7 @@ weir_gl_proc real_function(int hook) {
   } else {
     *(void**)&found = pointer;
   }
-  dlerror(); /* what we failed to find is not the program's business */
+  dlerror(); /* clears errors of the lookups above, which the program must not see */
   if (found == kTable[hook].ours) found = NULL;
   if (found != NULL) remember(hook, found);
   return found;
@@ -273,9 +273,9 @@ weir_gl_proc gl_function(int hook, const void* caller) {
     void* handle = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
     if (handle == NULL) continue;
     pointer = real_dlsym()(handle, name);
-    dlclose(handle); /* only our reference */
+    dlclose(handle); /* releases only this reference */
   }
-  dlerror(); /* what we failed to find is not the program's business */
+  dlerror(); /* clears errors of the lookups above, which the program must not see */
   errno = error_number;
   weir_gl_proc found = NULL;
   *(void**)&found = pointer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is around a present: which calls are in progress, the shim proper, what counts as a frame. */
+ * The work around a present: calls in progress, opening the shim, which calls count as a frame. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 /* -- Calls in progress ------------------------------------------------------------------------------------------- */
 
-/* This thread's calls through us that have not returned, outermost first. A call may also be left by longjmp: it then
- * lies below the stack of the next caller, and is dropped there. */
+/* This thread's calls through the stub that have not returned, outermost first. A call may also be left by longjmp. Its
+ * frame then lies below the frame of the next caller, and enter() drops it. */
 typedef struct call {
   const void* frame;
   int hook;
@@ -23,11 +23,11 @@ enum { kCallsMax = 16 };
 static __thread struct {
   call open[kCallsMax];
   int depth;
-  int present_depth; /* depth of the outermost present; 0: none. A present inside it is a part of it */
+  int present_depth; /* depth of the outermost present or batch call; 0: none. Presents inside it are parts of it */
   int in_shim;
-  int noted;                  /* at_thread_end knows this thread */
-  const weir_gl_hooks* hooks; /* of the outermost present; NULL: it isn't a frame */
-  int is_batch_call;          /* not a present */
+  int noted;                  /* at_thread_end is registered for this thread */
+  const weir_gl_hooks* hooks; /* the hooks that the outermost call has to end; NULL: none */
+  int is_batch_call;          /* the outermost call is a batch call, not a present */
   weir_gl_present present;
 } calls;
 
@@ -56,7 +56,7 @@ int outer_calls(int hook) {
   return outer;
 }
 
-/* -- The shim proper --------------------------------------------------------------------------------------------- */
+/* -- Opening the shim -------------------------------------------------------------------------------------------- */
 
 host_state into_shim(void) {
   host_state host = {errno, 0};
@@ -78,7 +78,8 @@ static const weir_gl_hooks* open_shim(void) {
   return hooks == NULL ? &kNothing : hooks;
 }
 
-/* Two threads that present for the first time at once both open it: dlopen counts. */
+/* Two threads that present for the first time at once may both open the shim, which is harmless: both get the same
+ * library. */
 const weir_gl_hooks* shim(void) {
   static _Atomic(const weir_gl_hooks*) opened;
   const weir_gl_hooks* hooks = atomic_load_explicit(&opened, memory_order_acquire);
@@ -91,28 +92,28 @@ const weir_gl_hooks* shim(void) {
   return hooks == &kNothing ? NULL : hooks;
 }
 
-/* The shim is opened as soon as it shows that the program uses GL, while its heap is still small: what dlopen allocates
- * at the first present comes to lie where glmark2's frames grow and trim the heap, which doubled its calls of brk and
- * cost it 6 % of its CPU time. A linked program's libraries are there before its main(). */
+/* Opens the shim before main() if the program is linked with GL, while its heap is still small. Memory that dlopen
+ * allocates at the first present would lie at the end of the heap, which glmark2's frames grow and trim. That doubled
+ * glmark2's calls of brk and took 6 % of its CPU time. */
 __attribute__((constructor)) static void prepare_linked_program(void) {
   static const char* const libraries[] = {"libGLX.so.0", "libGL.so.1", "libEGL.so.1"};
   if (getenv("WEIR_ATTACH") == NULL) return;
   for (size_t i = 0; i < sizeof libraries / sizeof *libraries; ++i) {
     void* handle = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
     if (handle == NULL) continue;
-    dlclose(handle); /* only our reference */
+    dlclose(handle); /* releases only this reference */
     shim();
     break;
   }
-  dlerror(); /* what isn't loaded is not the program's business */
+  dlerror(); /* clears the errors of dlopen, which the program must not see */
 }
 
 /* -- Presents ---------------------------------------------------------------------------------------------------- */
 
 __thread drawing_state drawing;
 
-/* Parts of a frame: copied rectangles, and flushes of a single-buffered window. Programs show several in a row, so what
- * follows within this time belongs to the same frame; 250 such frames a second are more than a person can see. */
+/* Parts of a frame are copied rectangles, and flushes of a single-buffered window. Programs show several in a row, so
+ * parts that follow within this time belong to the same frame. More than 250 frames a second cannot be seen. */
 static const long long kFrameOfParts = 4000000;
 
 static long long now_ns(void) {
@@ -137,7 +138,7 @@ static void settle(void) {
   calls.present_depth = 0;
 }
 
-/* A thread that is cancelled in the driver's present ends here. */
+/* Settles the present of a thread that was cancelled in the driver's present. */
 static void at_thread_end(void* unused) {
   (void)unused;
   return_to(0);
@@ -167,7 +168,7 @@ int begin_present(int hook, unsigned long long surface, int getter, enum extent 
   if (extent == kPart) {
     if (drawing.partial_surface == surface && now_ns() - drawing.partial_ns < kFrameOfParts) return depth;
     drawing.partial_surface = surface;
-    drawing.partial_ns = -1; /* settle() notes when it ended */
+    drawing.partial_ns = -1; /* settle() sets it to the time of the end */
   }
   drawing.presented = 1;
   const host_state host = into_shim();
@@ -182,7 +183,7 @@ int begin_present(int hook, unsigned long long surface, int getter, enum extent 
 
 int begin_batch_call(int hook, weir_gl_call what, const void* frame) {
   const int depth = enter(hook, frame);
-  if (depth != 0 || calls.present_depth != 0 || calls.in_shim) return depth; /* within another call, or our own */
+  if (depth != 0 || calls.present_depth != 0 || calls.in_shim) return depth; /* within another call, or in the shim */
   const weir_gl_hooks* hooks = shim();
   if (hooks == NULL) return depth;
   calls.present_depth = calls.depth;

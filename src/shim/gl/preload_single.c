@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a thread draws into, as MakeCurrent says. Of programs that draw into single-buffered windows, frames end with
- * glFlush or glFinish (preload_batch.c calls begin_present for them): which kind a thread draws into is found out here,
- * because asking at each flush would cost more, and on EGL would take an error from the program. */
+ * What a thread draws into, according to MakeCurrent. Frames of programs that draw into single-buffered windows end
+ * with glFlush or glFinish (preload_batch.c calls begin_present for these). Whether the window is single-buffered is
+ * queried in MakeCurrent, because a query at each flush would cost more and, with EGL, could clear an error of the
+ * program. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,11 +24,11 @@ static void free_of_x(void* list) {
   if (x_free != NULL)
     x_free(list);
   else
-    free(list); /* as libX11 does, which the program then opened privately */
+    free(list); /* XFree does the same; the program has opened libX11 privately */
 }
 
-/* The last few configurations this thread met: reading the list of hundreds takes tens of microseconds, and some
- * programs go round their windows in each frame. */
+/* The last few configurations of this thread. Reading the list, which has hundreds of entries, takes tens of
+ * microseconds, and some programs draw into several windows in each frame. */
 enum { kConfigsKept = 4 };
 static __thread struct {
   const void* display;
@@ -36,8 +37,8 @@ static __thread struct {
 } configs_kept[kConfigsKept];
 static __thread unsigned configs_met;
 
-/* By the context's configuration, which the client's side of GLX knows without asking the server. Mesa names it by its
- * visual when the context was made from one. */
+/* Whether the context's configuration is single-buffered. The client library of GLX knows the configuration without a
+ * request to the server. Mesa names it by its visual if the context was made from one. */
 static int glx_is_single(void* display, void* context) {
   enum { kVisualId = 0x800B, kScreen = 0x800C, kFbConfigId = 0x8013, kDoubleBuffer = 5 };
   static _Atomic(weir_gl_proc) query_known, list_known, attrib_known;
@@ -72,8 +73,8 @@ static int glx_is_single(void* display, void* context) {
   return !is_double;
 }
 
-/* By what EGL really does, which may differ from what was asked for. Follows a successful eglMakeCurrent, so there is
- * no error that it could take from the program. */
+/* Whether EGL renders into a single buffer, which may differ from what the program requested. Called after a successful
+ * eglMakeCurrent, so that a query cannot clear an error of the program. */
 static int egl_is_single(void* display, void* context) {
   enum { kRenderBuffer = 0x3086, kSingleBuffer = 0x3085 };
   static _Atomic(weir_gl_proc) query_known, error_known;
@@ -83,14 +84,14 @@ static int egl_is_single(void* display, void* context) {
   if (query == NULL) return 0;
   if (query(display, context, kRenderBuffer, &buffer)) return buffer == kSingleBuffer;
   const egl_get_error error = (egl_get_error)(void*)other_function(&error_known, kEglGetProcAddress, "eglGetError");
-  if (error != NULL) error(); /* ours, not the program's */
+  if (error != NULL) error(); /* clears the error of this query */
   return 0;
 }
 
 static void now_drawing(void* display, unsigned long long surface, void* context, int getter) {
   if (shim() == NULL) return;
   const host_state host = into_shim();
-  /* A context that stays current stays what it is; EGL's buffer also depends on the surface. */
+  /* GLX: the kind of a context that stays current does not change. EGL: the buffer also depends on the surface. */
   if (context == NULL || surface == 0)
     drawing.context_is_single = 0;
   else if (getter == kEglGetProcAddress)

@@ -126,7 +126,7 @@ TEST_F(Shim, ThreadsThatShareAWindowLeaveOnlyPlausibleRecords) {
   Present(shim, 7);
   host_.SetAllowance(0);
   host_.SetMode(proto::GateMode::kGated);
-  std::thread late([&] { Present(shim, 7); });  // has already called present and waits
+  std::thread late([&] { Present(shim, 7); });  // calls present and waits at the gate
   ASSERT_TRUE(WaitUntil([this] { return host_.Waiting() == 1; }));
   const std::int64_t called_ns = platform::NowNs();
   host_.SetMode(proto::GateMode::kPaused);

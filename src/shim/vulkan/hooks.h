@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Between the Vulkan layer (libweir-vulkan.so, which the loader puts into a program's call chain) and the shim
- * (libweir-shim.so, which the layer opens privately). Both are installed together and check the version. */
+ * Between the Vulkan layer (libweir-vulkan.so, which the loader inserts into a program's call chain) and the shim
+ * (libweir-shim.so, which the layer opens privately). Both are installed together, and the layer checks the version. */
 #ifndef WEIR_SHIM_VULKAN_HOOKS_H
 #define WEIR_SHIM_VULKAN_HOOKS_H
 
@@ -13,9 +13,9 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #define WEIR_VULKAN_HOOKS_VERSION 1u
 
-/* Where a call is made. */
+/* The device of a call. */
 typedef struct weir_vulkan_device {
-  const void* key; /* tells devices apart */
+  const void* key; /* identifies the device */
   const char* renderer;
   int is_cpu;
   int has_timestamps; /* the layer can measure each queue's submits */
@@ -36,8 +36,8 @@ typedef struct weir_vulkan_hooks {
   /* Around a submit or a wait. */
   void (*before_work)(weir_shim_pass* pass, weir_vulkan_work work, const weir_vulkan_device* device);
   void (*after_work)(weir_shim_pass* pass);
-  /* Before an image of the window is acquired. `ahead`: images that the program holds and has not presented. Returns
-   * how long it waited, at most `most_ns`. */
+  /* Before an image of the window is acquired. `ahead`: the number of images that the program holds and has not
+   * presented. Waits at most `most_ns` nanoseconds and returns how long it waited. */
   unsigned long long (*before_image)(unsigned long long window, int ahead, unsigned long long most_ns);
   void (*forget_window)(unsigned long long window);
   /* GPU time of submits, by timestamps. */

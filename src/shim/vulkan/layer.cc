@@ -29,8 +29,8 @@ PFN_vkVoidFunction AsVoid(Function function) {
   return reinterpret_cast<PFN_vkVoidFunction>(function);
 }
 
-/// The loader's link to the next layer; null: the create info has none. The loader's own structure is changed: each
-/// layer moves it on.
+/// The loader's link to the next layer; null: the create info has none. Not const, because each layer advances the link
+/// in the loader's own structure.
 template <typename Link, typename Info>
 Link* FindLink(const Info* info, VkStructureType type, VkLayerFunction function) {
   for (auto* at = static_cast<const VkBaseInStructure*>(info->pNext); at != nullptr; at = at->pNext) {
@@ -51,7 +51,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
   link->u.pLayerInfo = link->u.pLayerInfo->pNext;
   const VkResult result = create(info, allocator, instance);
   if (result != VK_SUCCESS) return result;
-  // The layer is in the chain twice, by two manifests: the inner one does the work.
+  // If two manifests put the layer into the chain twice, the inner one does the work.
   if (get == &GetInstanceProcAddr) return result;
   std::unique_ptr<Instance> made(new (std::nothrow) Instance);
   const auto next = [&](const char* name) { return get(*instance, name); };
@@ -67,7 +67,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
         .get_queue_families = reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
             next("vkGetPhysicalDeviceQueueFamilyProperties"))};
     if (instances.Add(DispatchOf(*instance), made.get())) {
-      Hooks();  // opened while the program's heap is still small
+      Hooks();  // opens the shim while the program's heap is still small (gl/preload_present.c)
       return static_cast<void>(made.release()), VK_SUCCESS;
     }
   }
@@ -91,7 +91,7 @@ VKAPI_ATTR void VKAPI_CALL DestroySurface(VkInstance instance, VkSurfaceKHR surf
   known->destroy_surface(instance, surface, allocator);
 }
 
-/// What does not change during the device's life, and every next function.
+/// Sets what does not change during the device's life, and looks up every function of the next layer.
 void FillIn(Device& device, const Instance& instance, VkPhysicalDevice physical) {
   const auto next = [&](const char* name) { return device.get(device.handle, name); };
 #define WEIR_RESOLVE(name) device.next.name = reinterpret_cast<PFN_vk##name>(next("vk" #name));
@@ -126,7 +126,8 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
   const PFN_vkGetDeviceProcAddr get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
   link->u.pLayerInfo = link->u.pLayerInfo->pNext;
   if (get == &GetDeviceProcAddr) return CreateDevice(physical, info, allocator, device);  // the inner of two
-  // Known since the instance's creation. Asked now, a loader may answer the last layer with the chain's first one.
+  // The function was looked up when the instance was created. For a lookup now, a loader may give the last layer the
+  // first function of the chain.
   if (instance->create_device == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
   const DriverThreads before;
   const VkResult result = instance->create_device(physical, info, allocator, device);
@@ -153,7 +154,7 @@ VKAPI_ATTR void VKAPI_CALL DestroyDevice(VkDevice device, const VkAllocationCall
   known->next.DestroyDevice(device, allocator);
 }
 
-/// Our function of that name, for devices; null: the layer doesn't answer for it.
+/// The layer's device function with that name; null: the layer does not hook it.
 PFN_vkVoidFunction DeviceHook(const char* name) {
   if (std::strncmp(name, "vk", 2) != 0) return nullptr;
   struct Hook {
@@ -211,7 +212,7 @@ const weir_vulkan_hooks* Hooks() {
     hooks = static_cast<const weir_vulkan_hooks*>(
         weir_open_shim("weir_vulkan_shim_hooks", WEIR_VULKAN_HOOKS_VERSION, &Symbol));
     if (hooks == nullptr) hooks = &kNothing;
-    opened.store(hooks, std::memory_order_release);  // two threads get the same
+    opened.store(hooks, std::memory_order_release);  // two threads that open the shim at once get the same value
   }
   return hooks == &kNothing ? nullptr : hooks;
 }
@@ -224,7 +225,7 @@ InShim::~InShim() {
 
 }  // namespace weir::shim
 
-/// The only export; the manifest names it. The loader takes the chain's entries from it.
+/// The only export, which the manifest names. The loader receives the layer's lookup functions from it.
 extern "C" __attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 weir_vulkan_negotiate(VkNegotiateLayerInterface* layer) {
   constexpr std::uint32_t kInterface = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside libweir-vulkan.so: what the layer knows of instances, devices, queues and swapchains. Page: docs/vulkan.md.
+// Inside libweir-vulkan.so: the layer's records of instances, devices, queues and swapchains. Page: docs/vulkan.md.
 //
 //   layer.cc         what the loader calls: the chain, creation and destruction of instances and devices
 //   layer_work.cc    submits and waits
@@ -27,14 +27,14 @@ namespace weir::shim {
 class QueueTimer;
 
 // clang-format off
-/// The device's functions that the layer answers for.
+/// The device functions that the layer hooks.
 #define WEIR_VULKAN_HOOKED(X)                                                                                        \
   X(DestroyDevice) X(GetDeviceQueue) X(GetDeviceQueue2)                                                              \
   X(QueueSubmit) X(QueueSubmit2) X(QueueSubmit2KHR) X(QueueBindSparse)                                               \
   X(QueueWaitIdle) X(DeviceWaitIdle) X(WaitForFences) X(WaitSemaphores) X(WaitSemaphoresKHR)                         \
   X(CreateSwapchainKHR) X(CreateSharedSwapchainsKHR) X(DestroySwapchainKHR)                                          \
   X(AcquireNextImageKHR) X(AcquireNextImage2KHR) X(ReleaseSwapchainImagesEXT) X(QueuePresentKHR)
-/// Those that the layer itself calls besides.
+/// The other device functions that the layer itself calls.
 #define WEIR_VULKAN_CALLED(X)                                                                                        \
   X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)     \
   X(CmdResetQueryPool) X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults)
@@ -62,7 +62,7 @@ struct Queue {
   VkQueue handle = VK_NULL_HANDLE;
   std::uint32_t family = 0;
   std::atomic<QueueTimer*> timer{nullptr};  // made at the first measured submit, under the program's lock on the queue
-  bool untimed = false;                     // it can't have one
+  bool untimed = false;                     // the queue cannot have a timer
 };
 
 struct QueueFamily {
@@ -86,8 +86,8 @@ struct Device {
   std::mutex mutex;  // guards the list of queues while it grows
   std::array<Queue, kQueues> queues{};
   std::atomic<std::size_t> queue_count{0};
-  std::atomic<std::uint64_t> timed_until{0};  // in ticks: GPU time up to here was reported
-  std::atomic<bool> submitted{false};         // work that no wait has followed
+  std::atomic<std::uint64_t> timed_until{0};  // in ticks: GPU time up to this moment was reported
+  std::atomic<bool> submitted{false};         // work was submitted since the last wait
 };
 
 struct Window {
@@ -99,7 +99,8 @@ extern HandleTable<Instance> instances;  // by dispatch pointer
 extern HandleTable<Device> devices;      // by dispatch pointer, also of queues
 extern HandleTable<Window> windows;      // by swapchain
 
-/// The loader's dispatch table, which is the first word of an instance, a device, and what was made of it.
+/// The address of the loader's dispatch table, which is the first word of an instance, of a device, and of the objects
+/// that were made from a device.
 template <typename Handle>
 std::uint64_t DispatchOf(Handle handle) {
   return *reinterpret_cast<const std::uint64_t*>(handle);
@@ -113,7 +114,7 @@ Device& DeviceOf(Handle handle) {
   return *devices.Find(DispatchOf(handle));  // a hooked function is given for known devices only
 }
 
-/// Null: the program is to run without a gate.
+/// The shim's functions; null: the program runs without a gate.
 const weir_vulkan_hooks* Hooks();
 
 /// Keeps the program's thread from being cancelled inside the shim, where that would end the process.
@@ -148,7 +149,7 @@ WEIR_VULKAN_HOOKED(WEIR_DECLARE)
 
 /// The queue's entry; null: the program did not get it through the layer.
 Queue* QueueOf(Device& device, VkQueue queue);
-/// Reads what is known of all queues' timestamps.
+/// Reports the GPU time of all submits whose timestamps are available.
 void ReadTimers(Device& device);
 void DestroyTimers(Device& device);
 

@@ -8,12 +8,12 @@
 namespace weir::shim {
 namespace {
 
-/// Windows of one present that have frames of their own; the rest pass with the last one.
+/// Bound of the windows of one present that have frames of their own; further windows have none.
 constexpr std::size_t kWindowsMost = 8;
 
 void NoteSwapchain(VkSwapchainKHR swapchain, VkSurfaceKHR surface) {
   std::unique_ptr<Window> made(new (std::nothrow) Window);
-  if (made == nullptr) return;  // its presents are those of a window of its own
+  if (made == nullptr) return;  // the swapchain then counts as a window of its own
   made->surface = surface;
   if (windows.Add(KeyOf(swapchain), made.get())) static_cast<void>(made.release());
 }
@@ -41,7 +41,7 @@ VKAPI_ATTR void VKAPI_CALL DestroySwapchain(VkDevice handle, VkSwapchainKHR swap
   DeviceOf(handle).next.DestroySwapchainKHR(handle, swapchain, allocator);
 }
 
-/// Holds a program that draws ahead, and shortens its timeout by that time. Null: the swapchain is unknown.
+/// Delays a program that draws ahead, and shortens its timeout by the delay. Returns null if the swapchain is unknown.
 Window* PaceImage(VkSwapchainKHR swapchain, std::uint64_t& timeout) {
   Window* window = windows.Find(KeyOf(swapchain));
   if (window == nullptr) return nullptr;
@@ -106,7 +106,7 @@ VKAPI_ATTR VkResult VKAPI_CALL QueuePresent(VkQueue queue, const VkPresentInfoKH
     const InShim in_shim;
     for (std::size_t i = 0; i < frames; ++i) hooks->after_present(&passes[i]);
   }
-  // The image is the swapchain's again whatever the result, but for a lack of memory, which presents nothing.
+  // The image returns to the swapchain with every result except a lack of memory, which presents nothing.
   if (result != VK_ERROR_OUT_OF_HOST_MEMORY && result != VK_ERROR_OUT_OF_DEVICE_MEMORY)
     for (std::uint32_t i = 0; i < info->swapchainCount; ++i) Release(info->pSwapchains[i], 1);
   return result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of a Vulkan object's own state, which calls look up without a lock. It grows in pieces that are never freed,
-// so that it has no limit of its own, and its memory is bounded by the objects that existed at once.
+// A table from Vulkan handles to the layer's records, which calls search without a lock. The table grows in pieces that
+// are never freed. It has no limit of its own, and its memory is bounded by the number of objects that existed at once.
 #pragma once
 
 #include <array>
@@ -35,6 +35,7 @@ class HandleTable {
       }
     return false;
   }
+  /// Removes the entry and returns its value; null: unknown.
   Value* Take(std::uint64_t key) noexcept {
     if (key <= kReserved) return nullptr;
     for (Piece* piece = &first_; piece != nullptr; piece = piece->next.load(std::memory_order_acquire))

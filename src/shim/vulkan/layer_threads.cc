@@ -87,8 +87,8 @@ void DriverThreads::NameNewWorkers() const {
     Read(now);
     if (before_.count > kMost || now.count > kMost) return;
     const Row row = LookAtRow(now, 0);
-    // There are as many threads for compute shaders as rasterizers. While a rasterizer has no name, there seem to be
-    // more unnamed ones.
+    // llvmpipe starts as many threads for compute shaders as rasterizers. A rasterizer that has not set its name yet
+    // counts as unnamed, so the numbers then differ.
     const bool complete = row.rasterizers > 0 && row.unnamed == row.rasterizers;
     const bool none_to_come = row.rasterizers + row.unnamed + row.early == 0;
     if (none_to_come) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the threads that run lavapipe's compute shaders. llvmpipe names its rasterizers "llvmpipe-N" and then starts as
 // many threads for compute shaders, which have no name of their own. The layer names them, so that the meter of
-// workers' CPU clocks, the tests and an operator's `top` see them as what they are.
+// workers' CPU clocks, the tests and `top` recognise them.
 //
 //   threads by number:  main … | llvmpipe-0 llvmpipe-1  (unnamed) (unnamed)  …
 //                              └ new during vkCreateDevice ┘ named llvmpipe-cs0, llvmpipe-cs1

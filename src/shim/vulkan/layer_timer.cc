@@ -46,8 +46,8 @@ bool QueueTimer::Prepare(const Queue& queue) {
   return true;
 }
 
-/// `which`: 0 begins a submit, 1 ends it. Recorded once. The buffer may be submitted again while the device has not yet
-/// said that the submit before has ended.
+/// Records the command buffer that begins (`which` 0) or ends (1) a submit. Each buffer is recorded once. It may be
+/// submitted again before the device has reported the end of its earlier submit.
 bool QueueTimer::Record(std::uint32_t slot, std::uint32_t which, VkCommandBuffer buffer) {
   VkCommandBufferBeginInfo begin{};
   begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
@@ -60,7 +60,7 @@ bool QueueTimer::Record(std::uint32_t slot, std::uint32_t which, VkCommandBuffer
   return device_.next.EndCommandBuffer(buffer) == VK_SUCCESS;
 }
 
-/// At the device's end, when none of its work is under way.
+/// Called when the device is destroyed, while none of its work is in flight.
 void QueueTimer::Destroy() {
   if (queries_ != VK_NULL_HANDLE) device_.next.DestroyQueryPool(device_.handle, queries_, nullptr);
   if (pool_ != VK_NULL_HANDLE) device_.next.DestroyCommandPool(device_.handle, pool_, nullptr);
@@ -98,7 +98,7 @@ void QueueTimer::Read() {
           VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
       if (got != VK_SUCCESS || results[0].available == 0 || results[1].available == 0) break;
       const std::uint64_t begin = results[0].ticks & mask_, end = results[1].ticks & mask_;
-      if (end == last_end_[oldest_]) break;  // the result of the slot's submit before
+      if (end == last_end_[oldest_]) break;  // the result of the slot's earlier submit
       last_end_[oldest_] = end;
       known_ns += NotCountedYet(begin, end);
       oldest_ = (oldest_ + 1) % kSlots;
@@ -108,8 +108,8 @@ void QueueTimer::Read() {
   if (hooks != nullptr && known_ns > 0) hooks->report_time(known_ns);
 }
 
-/// The part of a span that no other span of the device has covered. A counter that has begun again at zero costs one
-/// span.
+/// The part of a span that no earlier span of the device has covered. When the device's counter wraps around to zero,
+/// at most one span is lost.
 std::int64_t QueueTimer::NotCountedYet(std::uint64_t begin, std::uint64_t end) {
   std::uint64_t until = device_.timed_until.load(std::memory_order_relaxed);
   do {

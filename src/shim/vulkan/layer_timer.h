@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timestamps around what one queue is given. Each measured submit begins and ends with a command buffer of the layer's
-// own; results are read later and never waited for.
+// Timestamps around the submits to one queue. Each measured submit begins and ends with a command buffer of the layer's
+// own. Results are read later, without waiting.
 //
 //   the program's submit:  [ A B ]  [ C ]              as the next layer gets it:  [ begin A B ]  [ C end ]
 //
-// A submit's arrays are copied, its semaphores, fences and chained structures are handed on as they are.
+// A submit's arrays are copied. Its semaphores, fences and chained structures are passed on unchanged.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace weir::shim {
 
-/// A copy of a submit with our command buffers in it. `Info` is VkSubmitInfo or VkSubmitInfo2.
+/// A copy of a submit with the layer's command buffers in it. `Info` is VkSubmitInfo or VkSubmitInfo2.
 template <typename Info, typename Buffer>
 struct TimedSubmit {
   std::unique_ptr<Info[]> infos;
@@ -27,11 +27,11 @@ class QueueTimer {
   static QueueTimer* Make(Device& device, const Queue& queue);
   void Destroy();
 
-  /// Takes a pair of command buffers for the next submit. False: all are under way.
+  /// Takes a pair of command buffers for the next submit. False: all pairs are in flight.
   bool Take(VkCommandBuffer& begin, VkCommandBuffer& end);
-  /// The submit was refused: the pair that was taken last did not run.
+  /// Returns the pair that was taken last, because the driver refused the submit.
   void GiveBack();
-  /// Adds up what has become known.
+  /// Reports the GPU time of the submits whose timestamps are available.
   void Read();
 
  private:
@@ -42,7 +42,7 @@ class QueueTimer {
   std::int64_t NotCountedYet(std::uint64_t begin, std::uint64_t end);
 
   Device& device_;
-  std::mutex mutex_;  // reads come from threads that wait, beside the queue's own
+  std::mutex mutex_;  // Read is called by threads that wait for work, beside the queue's own thread
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkQueryPool queries_ = VK_NULL_HANDLE;
   std::array<VkCommandBuffer, std::size_t{2} * kSlots> buffers_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues, submits and waits. No wait of the layer's own is for work of the program (docs/vulkan.md, law 1).
+// Queues, submits and waits. The layer itself never waits for work of the program (docs/vulkan.md, law 1).
 #include <algorithm>
 
 #include "shim/vulkan/layer.h"
@@ -50,7 +50,7 @@ VKAPI_ATTR void VKAPI_CALL GetDeviceQueue2(VkDevice handle, const VkDeviceQueueI
   NoteQueue(device, *queue, info->queueFamilyIndex);
 }
 
-/// The two forms of a submit, with what their copies need.
+/// The two forms of a submit: vkQueueSubmit and vkQueueSubmit2.
 struct Form1 {
   using Info = VkSubmitInfo;
   using Buffer = VkCommandBuffer;
@@ -81,7 +81,7 @@ struct Form2 {
   static bool Special(const Info& info) { return (info.flags & VK_SUBMIT_PROTECTED_BIT) != 0; }
 };
 
-/// Whether chained structures describe the command buffers one by one, or forbid ours.
+/// Whether chained structures describe each command buffer, or forbid those of the layer.
 bool IsSpecial(const void* chain) {
   for (auto* at = static_cast<const VkBaseInStructure*>(chain); at != nullptr; at = at->pNext)
     if (at->sType == VK_STRUCTURE_TYPE_DEVICE_GROUP_SUBMIT_INFO || at->sType == VK_STRUCTURE_TYPE_PROTECTED_SUBMIT_INFO)
@@ -94,7 +94,7 @@ bool HasWork(std::uint32_t count, const typename Form::Info* infos) {
   return std::any_of(infos, infos + count, [](const auto& info) { return Form::Count(info) != 0; });
 }
 
-/// Null: the submit isn't measured.
+/// The queue's timer; null: the submit is not measured.
 QueueTimer* TimerFor(Device& device, VkQueue handle) {
   const weir_vulkan_hooks* hooks = Hooks();
   if (hooks == nullptr || hooks->wants_time() == 0) return nullptr;
@@ -122,7 +122,8 @@ std::unique_ptr<Buffer[]> CopyWith(const Buffer* buffers, std::uint32_t count, c
   return copy;
 }
 
-/// Puts the timer's command buffers around a submit's. False: it is handed on as it is.
+/// Copies the submit and puts the timer's command buffers around those of the program. False: the submit is passed on
+/// unchanged.
 template <typename Form>
 bool PutAround(QueueTimer& timer, std::uint32_t count, const typename Form::Info* infos, Timed<Form>& timed) {
   std::uint32_t first = count, last = 0;
@@ -190,7 +191,8 @@ VKAPI_ATTR VkResult VKAPI_CALL QueueBindSparse(VkQueue queue, std::uint32_t coun
   return device.next.QueueBindSparse(queue, count, infos, fence);
 }
 
-/// Around a wait for work that was submitted since the wait before. A wait without it may be for anything, for ever.
+/// Passes the gate around a wait if work was submitted since the last wait. A wait without such work may concern
+/// anything and never end, so it does not pass the gate.
 template <typename Call>
 VkResult Wait(Device& device, bool waits, Call call) {
   if (!waits || Hooks() == nullptr || !device.submitted.exchange(false, std::memory_order_relaxed)) return call();

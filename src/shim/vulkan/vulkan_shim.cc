@@ -12,7 +12,7 @@ void ReportedMeter::BeforePresent(std::int64_t now_ns) {
 }
 
 std::int64_t ReportedMeter::AfterPresent(std::int64_t now_ns, std::int64_t /*held_ns*/) {
-  constexpr std::int64_t kSlackNs = 100'000'000;  // work that was submitted before the meter began
+  constexpr std::int64_t kSlackNs = 100'000'000;  // for work that was submitted before the meter was made
   const std::int64_t known_ns = reported_ns_.exchange(0, std::memory_order_relaxed);
   if (begun_ns_ == 0) begun_ns_ = now_ns;
   charged_ns_ += known_ns;

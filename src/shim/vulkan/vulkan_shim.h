@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vulkan's part of the process's shim: what the layer hands over, and Vulkan's meters. It waits for no work of the
-// program (docs/vulkan.md, law 1), so it overrides none of Api's waits.
+// Vulkan's part of the process's shim: the calls that the layer passes on, and Vulkan's meters. VulkanShim waits for no
+// work of the program (docs/vulkan.md, law 1), so it overrides none of Api's waits.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@
 
 namespace weir::shim {
 
-/// Charges the GPU time that the layer reports. It contradicts the wall clock if a device seems to have worked for
-/// longer than the time that has passed: the layer reports each moment once.
+/// Charges the GPU time that the layer reports. The layer reports each moment of a device once, so the meter
+/// contradicts the wall clock if the device seems to have worked for longer than the time that has passed.
 class ReportedMeter final : public Meter {
  public:
-  /// `reported`: what the layer has added up and no frame was charged.
+  /// `reported`: the GPU time that the layer has added up and that no frame was charged yet.
   explicit ReportedMeter(std::atomic<std::int64_t>& reported) : reported_ns_(reported) {}
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kTimerQuery; }
   [[nodiscard]] bool truthful() const override { return truthful_; }
