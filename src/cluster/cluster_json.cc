@@ -47,7 +47,7 @@ ordered_json JsonOfNeed(const core::RunNeed& need, bool alone) {
   return body;
 }
 
-/// True: the need contains the run's time alone.
+/// Reads the fields of a need. True: they include the run's time alone.
 Result<bool> TakeNeed(const json& body, core::RunNeed& need) {
   if (!body.is_object()) return WrongField("need", "an object", body);
   WEIR_TRY_STATUS(ReadUnsigned(body, "memory_bytes", need.memory.count));

@@ -22,7 +22,7 @@ struct Pending {
   std::optional<http::Answer> answer;
 };
 
-/// As a request of this process's user over a Unix socket.
+/// The request that the service would receive if this process's user had sent the call over a Unix socket.
 http::Request RequestOf(const http::Call& call) {
   const std::size_t query = call.target.find('?');
   return {.method = call.method,

@@ -19,7 +19,7 @@ class LocalModules final : public NodeModules {
   [[nodiscard]] bool reports() const override { return true; }
   [[nodiscard]] const std::string& name() const override { return name_; }
 
-  /// Before the loop and the service end: later requests fail.
+  /// Must be called before the loop and the service end. Later requests fail.
   void Close();
 
  private:

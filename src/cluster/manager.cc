@@ -41,7 +41,7 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
 
 Manager::~Manager() {
   alive_.reset();
-  // Before the lead is given up: pending writes must be made while this manager still leads.
+  // The writer ends before the keeper gives up the lead, because pending writes need the lead.
   writer_.reset();
   keeper_.reset();
 }

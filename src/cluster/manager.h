@@ -46,7 +46,7 @@ class Manager {
   [[nodiscard]] std::optional<http::Reply> Refusal(const http::Request& head) const;
 
  private:
-  /// A module that a node inspects: a manager runs no native code.
+  /// A module that a node loads to find its kernels, because a manager runs no native code.
   struct Inspection {
     std::string name, blob;  // of the module
     Instant given{};         // when it was last given to a node

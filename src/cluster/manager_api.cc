@@ -45,7 +45,8 @@ std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
 
 void Manager::Handle(const http::Request& request, http::Respond respond) {
   const http::Route route(request);
-  // Another manager asks this to learn whether this process runs. Needs no token and tells only whether it leads.
+  // Other managers send this request to learn whether this process runs. It needs no token, because the reply says only
+  // whether this manager leads.
   if (route.Is("GET", "/v1/alive")) return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
   if (auto refusal = Refusal(request)) return respond(std::move(*refusal));
   if (engine_ && keeper_->LeadIsOver()) {
@@ -138,7 +139,7 @@ void Manager::Inspect(const std::string& name, const std::string& blob, http::Re
         return http::JsonReply(JsonOf(module->second));
       },
       std::move(respond), kInspectMax);
-  replies_.SendDue();  // one of them may be a node that waits for work
+  replies_.SendDue();  // a held reply may belong to a node that waits for work
 }
 
 void Manager::Inspected(const std::string& name, const http::Request& request, const http::Respond& respond) {

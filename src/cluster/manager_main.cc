@@ -72,7 +72,7 @@ Status Serve(Flags flags) {
                     "' can be reached from other machines: give --token FILE, or --plain to let "
                     "every client have full access");
   WEIR_TRY_STATUS(core::MakePlacement(flags.manager.placement, {}));
-  // Before etcd's threads are started.
+  // Called before etcd's client library starts threads, which must block the same signals.
   WEIR_TRY(platform::ServiceEnd end, platform::ServiceEnd::Watch());
   WEIR_TRY(const auto state, OpenState(flags));
   WEIR_TRY(modules::ModuleStore blobs,

@@ -96,8 +96,8 @@ class Member {
   std::condition_variable changed_;
   std::size_t manager_ = 0;
   std::uint64_t session_ = 0;  // 0: no session
-  bool node_known_ = false;    // the node's runs have been read
-  bool look_at_node_ = false;  // its devices have changed
+  bool node_known_ = false;    // the node's runs and devices have been read
+  bool look_at_node_ = false;  // the node has reported that its devices have changed
   Instant node_heard_{};
   std::vector<engine::NodeDevice> devices_;
   std::map<engine::RunAttempt, Held> held_;

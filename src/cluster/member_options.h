@@ -19,7 +19,7 @@ struct MemberArguments {
 };
 
 void Declare(platform::ServiceOptions& options, MemberArguments& arguments);
-/// What is wrong with the options together; null: nothing.
+/// The problem with the combination of options; null: none.
 const char* ProblemOf(const MemberArguments& arguments);
 /// Reads the files that the options name. Creates the node's identity if it is missing.
 Result<MemberOptions> OptionsOf(const MemberArguments& arguments);

@@ -110,7 +110,7 @@ Status Serve(Arguments& arguments) {
   WEIR_TRY(auto store, modules::ModuleStore::Open(arguments.store));
 
   WEIR_TRY(platform::ServiceEnd end, platform::ServiceEnd::Watch(arguments.parent));
-  if (end.Wait(Duration{0})) return Ok();  // before it starts hosts
+  if (end.Wait(Duration{0})) return Ok();  // the end was requested already; no host is started
   boost::asio::io_context loop(1);
   const http::StopOnEnd stop(loop, std::move(end));
   WEIR_TRY(auto service, modules::Service::Start(loop, std::move(store), arguments.service));

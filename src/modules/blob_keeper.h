@@ -6,7 +6,7 @@
 //
 //          ┌───────────── an eighth of the grace time ─────────────┐
 //          ▼                                                       │
-//   names asked for (in the loop) ──▶ touched, the rest looked at (a thread) ──▶ what is over its grace time removed
+//   names collected (loop) ──▶ their blobs touched (thread) ──▶ blobs over their grace time removed (same thread)
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -26,8 +26,8 @@ inline constexpr Duration kKeepBlobs = seconds(7 * 24 * 3600);
 
 class BlobKeeper {
  public:
-  /// `named` returns the blobs that are referenced now; without a value nothing is known, and nothing is removed.
-  /// `grace` zero: blobs are touched for other users of the folder, and none is removed.
+  /// `named` returns the blobs that are referenced now. If it returns no value, the referenced blobs are unknown, and
+  /// no blob is touched or removed. `grace` zero: blobs are touched for other users of the folder, and none is removed.
   BlobKeeper(boost::asio::io_context& loop, ModuleStore store, Duration grace,
              std::function<std::optional<std::vector<std::string>>()> named);
   BlobKeeper(const BlobKeeper&) = delete;

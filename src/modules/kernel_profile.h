@@ -65,7 +65,7 @@ Result<KernelProfile> ProfileFrom(std::string_view text);
 
 /// The entry of exactly this work. kNotFound lists the profile's other entries of that kernel.
 Result<ProfiledKernel> EntryFor(const KernelProfile& profile, const KernelWork& work);
-/// What such a run needs of a device, as a run request states it. It includes the time alone, from which placement
+/// The needs of a run of this kernel, as a run request states them. They include the time alone, from which placement
 /// learns.
 nlohmann::ordered_json NeedOf(const ProfiledKernel& kernel);
 

@@ -68,7 +68,7 @@ Result<const Run*> RunBook::Submit(const std::string& id, const RunSpec& spec, I
   if (runs_.size() >= kRunsMax)
     return Fail(Errc::kResourceExhausted,
                 fmt::format("{} runs are in storage, the maximum: delete those whose results you have", runs_.size()));
-  // At least one byte each: a run that takes all of the memory then leaves no room for another run.
+  // Each run needs at least one byte, so that no other run starts beside a run that takes all of the memory.
   core::RunWish wish{.need = spec.need, .device = spec.device};
   if (spec.input.empty()) wish.need.work = core::WorkOf(spec.blob, spec.kernel, spec.arguments);
   wish.need.memory.count = std::max<std::uint64_t>(wish.need.memory.count, 1);
@@ -160,7 +160,7 @@ std::vector<RunId> RunBook::Running() const {
 void RunBook::Tick(Instant now, std::vector<BookAction>& actions) {
   for (const RunId number : Running()) {
     const Run& run = runs_.at(number);
-    // It may have ended, or started again, with the host of a run before it.
+    // An earlier iteration may have ended the host of this run, so that the run has failed, waits or has started again.
     if (run.stage != RunStage::kRunning || now - run.started < run.spec.time_max) continue;
     const DeviceId device = run.device;
     LoseDevice(device, number,

@@ -3,10 +3,10 @@
 // out, `now` is an argument. core::RunQueue decides which run starts and where. Page: docs/modules.md
 //
 //   Submit ──▶ waiting ──▶ running ──▶ done
-//                 ▲           │ ├────▶ failed   it said so, its module crashed, or it took too long
+//                 ▲           │ ├────▶ failed   the kernel failed, its module crashed, or the time limit passed
 //                 │           │
-//                 └───────────┘  its host ended, and it is not to blame: again, at most three times
-//                                and alone on a device, so that another run's crash can't end it twice
+//                 └───────────┘  the host ended for another reason: the run starts again, at most three times,
+//                                and alone on a device, so that another run's crash cannot end it twice
 #pragma once
 
 #include <map>
@@ -93,7 +93,7 @@ class RunBook {
   Result<const Run*> Submit(const std::string& id, const RunSpec& spec, Instant now, std::vector<BookAction>& actions);
   /// Ends a run of that device. A result for any other run is ignored, because hosts are not trusted.
   void Finish(DeviceId device, core::RunId run, RunResult result, Instant now, std::vector<BookAction>& actions);
-  /// Forgets the run. A running one requires that its device's host is ended. False: there is no such run.
+  /// Forgets the run. If it is running, its device's host is ended (kEndHost). False: there is no such run.
   bool Remove(const std::string& id, Instant now, std::vector<BookAction>& actions);
   /// Ends runs that have exceeded their time limit.
   void Tick(Instant now, std::vector<BookAction>& actions);

@@ -16,12 +16,13 @@
 namespace weir::modules {
 namespace {
 
-// Delay between starts of a host that can't serve; it ends quickly, because a vGPU may be created at any time.
+// The first and the longest delay between starts of a host that cannot serve. They are short, because the vGPU that the
+// host needs may be created at any time.
 constexpr Duration kRestartFirst = milliseconds(250), kRestartLast = seconds(2);
 constexpr Duration kInspectWithin = seconds(10);  // for a module's constructors and its table
 
-/// Estimates a device's capacity from its compute units until it is measured: the threads that OpenCL guarantees to a
-/// work group and the blocks of Fermi's multiprocessors (8), and 10 GB/s, for each unit.
+/// A rough estimate of a device's capacity, for devices whose capacity is not configured. Each compute unit counts as
+/// its local memory, 10 GB/s of traffic, 1,024 threads and 8 blocks (the blocks of a multiprocessor of Fermi).
 core::Loads LoadsOf(const DeviceFrame& device) {
   const std::uint64_t units = std::clamp<std::uint64_t>(device.units, 1, 1 << 16);
   const std::uint64_t local_kib = std::clamp<std::uint64_t>(device.local_memory_bytes >> 10, 1, 1 << 14);
@@ -30,7 +31,7 @@ core::Loads LoadsOf(const DeviceFrame& device) {
 
 }  // namespace
 
-/// The vGPU may be created after the service has started.
+/// Whether the vGPU of the hosts exists. It may be created after the service has started.
 bool Service::HasVgpu(Slot& slot) const {
   std::error_code error;
   if (options_.opencl.empty() || std::filesystem::exists(options_.opencl, error)) return true;
