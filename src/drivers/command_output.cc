@@ -96,7 +96,7 @@ Status WaitForEnd(pid_t pid, Instant deadline) {
 
 Result<CommandOutput> RunCommand(const std::vector<std::string>& argv, Duration within, std::size_t bytes_max) {
   WEIR_TRY(std::string program, FindCommand(argv.at(0)));
-  // A socket pair: its other end is the command's standard input too, from which nothing can be read.
+  // A socket pair, because its other end also serves as the command's standard input, from which nothing can be read.
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return platform::ErrnoError("starting " + argv[0], errno);

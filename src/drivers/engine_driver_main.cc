@@ -27,8 +27,8 @@ namespace {
 constexpr Duration kNodeTimeout = seconds(2);
 constexpr Duration kPlacementTimeout = seconds(5);
 constexpr std::size_t kTokenBytesMax = 64 * 1024;
-constexpr int kQuietLooks = 3;                 // consecutive readings without an action, then --once ends
-constexpr Duration kOnceWithin = seconds(30);  // --once and --job give up
+constexpr int kQuietLooks = 3;                 // --once ends after this many consecutive readings without an action
+constexpr Duration kOnceWithin = seconds(30);  // --once gives up after this time, --job after a third of it
 
 constexpr const char* kAbout =
     "Usage: weir-engine-driver --engine openstack --url URL --provider NAME [OPTIONS]\n"
@@ -136,7 +136,7 @@ class Keeper {
   Outcome Look() {
     Outcome outcome;
     Sighting seen;
-    // The node first: see Sighting.
+    // The node is read before the engine: see Sighting.
     if (const auto node = device_.See()) {
       seen.node = *node;
       trouble_.Over("node", "the node answers again");

@@ -37,7 +37,7 @@ struct PlacementInventory {
   double ratio = 1;
 };
 
-/// The provider in a list of at most one: names are unique.
+/// The provider in a list of at most one, since names are unique. Empty: the list is empty.
 Result<std::optional<PlacementProvider>> ParsePlacementProviders(const http::Answer& answer);
 Result<PlacementInventory> ParsePlacementInventory(const http::Answer& answer);
 /// Each consumer's amount of `resource_class`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenStack Placement. A device is a separate resource provider, a child of the host's provider if that exists:
-// nova-compute owns the host's inventory. The device's shares are CUSTOM_VGPU_SHARE; the sellable shares are expressed
-// as allocation_ratio over the physical shares. Every allocation changes the provider's generation, so that each write
-// reads first and retries if another client wrote in between.
+// OpenStack Placement. A device is a separate resource provider, because nova-compute owns the host's inventory. It is
+// a child of the host's provider if that exists. The device's shares are CUSTOM_VGPU_SHARE; the sellable shares are
+// expressed as allocation_ratio over the physical shares. Every allocation changes the provider's generation, so each
+// write reads first and retries if another client wrote in between.
 #pragma once
 
 #include <functional>

@@ -58,7 +58,7 @@ double RatioFor(std::int64_t sellable, std::int64_t total) {
   const auto exact = n / static_cast<double>(total);
   const bool holds = SellableByRatio(exact, total) == sellable &&
                      SellableByRatio(static_cast<double>(static_cast<float>(exact)), total) == sellable;
-  // 29/100 × 100 is 28.99…: a hundredth of a share more avoids this and can't be sold.
+  // 29/100 × 100 is 28.99…. A hundredth of a share more avoids this, and is too little to be sold.
   return holds ? exact : (n + 0.01) / static_cast<double>(total);
 }
 

@@ -10,7 +10,7 @@
 namespace weir::drivers {
 namespace {
 
-// A job that is starting or ending has its vGPU too.
+// The states in which a job has its vGPU. They include those of jobs that are starting or ending.
 constexpr const char* kJobStates = "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,STOPPED";
 
 constexpr const char* kLasts = "endtime=now+365days";

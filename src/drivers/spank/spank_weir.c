@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slurm's plugin: a job with shares (srun --gres=vgpu:1 PROGRAM) runs as a tenant of its own vGPU.
 //
-//   a step begins   weir-engine-driver --job ID    makes the job's vGPU, if it isn't there, and says its name
-//                   weir vgpu env NAME             says what makes a program its tenant; the step's environment has it
-//   the job ends    weir vgpu rm NAME              (the engine driver does it where this did not)
+//   a step begins   weir-engine-driver --job ID    makes the job's vGPU unless it exists, and prints its name
+//                   weir vgpu env NAME             prints the variables that make a program its tenant, for the step
+//   the job ends    weir vgpu rm NAME              (if this fails, the engine driver removes the vGPU)
 //
 // In plugstack.conf: required /usr/lib/x86_64-linux-gnu/weir/spank_weir.so shares=8 licence=vgpu
 // With `optional` instead, a job continues without a vGPU if the node's daemon does not run. Other arguments: driver=,
@@ -95,7 +95,8 @@ static bool read_said(int fd, char* said, size_t size) {
   }
 }
 
-/// Runs a program and stores its output in `said`. Its errors go to Slurm's log and thus to the user.
+/// Runs a program and stores its output in `said`. With `complain`, the program's errors go to Slurm's log and thus to
+/// the user.
 static bool run(char* const argv[], char* said, size_t size, bool complain) {
   char conf[4200];
   char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
