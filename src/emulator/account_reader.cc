@@ -8,12 +8,13 @@ namespace {
 
 namespace wire = proto::emulator;
 constexpr int kAnswerWithinMs = 2'000;
-/// Pages of one account. An emulator that always has more is not believed.
+/// Bound of the pages of one account, in case an emulator always announces another page.
 constexpr int kPagesMax = 64;
 
 Duration FromNs(std::uint64_t ns) { return Duration{static_cast<std::int64_t>(ns & ~(1ULL << 63))}; }
 
-/// An emulator counts its clients from 1 each time it starts; the pid tells one start from another.
+/// An emulator numbers its clients from 1 each time it starts. The client's pid distinguishes clients that got the same
+/// number from different starts.
 std::uint64_t KeyOf(const wire::ClientUse& client) {
   return std::uint64_t{static_cast<std::uint32_t>(client.pid)} << 32 | client.client;
 }

@@ -14,9 +14,9 @@
 
 namespace weir::emulator {
 
-/// What one client (one open context of a process) has used of a device since it began.
+/// The use of a device by one client (one open context of a process) since the client connected.
 struct ClientUse {
-  std::uint64_t key = 0;  // of this client alone, also after a restart of the emulator
+  std::uint64_t key = 0;  // unique for this client, also after a restart of the emulator
   std::int64_t pid = 0;
   Duration compute{}, copy_in{}, copy_out{};
   [[nodiscard]] Duration Sum() const { return compute + copy_in + copy_out; }
@@ -28,9 +28,10 @@ struct DeviceUse {
   std::vector<ClientUse> clients;
 };
 
+/// A connection that reads accounts.
 class AccountReader {
  public:
-  /// `program`: the name that the emulator keeps of this reader.
+  /// `program`: the name under which the emulator lists this reader.
   static Result<AccountReader> Connect(const std::string& socket, const std::string& program);
 
   [[nodiscard]] const std::vector<ClientDevice>& devices() const { return devices_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against an emulator that runs in this process.
+// Reads the accounts of an emulator that runs in this process.
 #include "emulator/account_reader.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ namespace {
 namespace wire = proto::emulator;
 constexpr int kWelcomeWithinMs = 5'000;
 constexpr int kSendWithinMs = 5'000;
-/// An emulator that has just been started, or that takes over from another, may not listen yet.
+/// An emulator that has just been started, or that takes over from another one, may not listen for this long.
 constexpr Duration kListensWithin = seconds(2);
 
 Result<platform::Fd> ConnectSoon(const std::string& socket) {
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Client>> Client::Connect(const std::string& socket, const
   WEIR_TRY(platform::Fd connection, ConnectSoon(socket));
   std::unique_ptr<Client> client(new Client(std::move(connection), std::move(gone)));
   WEIR_TRY_STATUS(client->Welcome(program));
-  // The program's signals are the program's threads'.
+  // The client's thread blocks all signals, so that only threads of the program handle the program's signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -81,12 +81,12 @@ Client::~Client() {
   if (thread_.joinable()) thread_.join();
 }
 
-// Only close: other threads of the parent may have held any lock.
+// Only closes the descriptor, because at the fork other threads of the parent may have held any lock.
 void Client::CloseInChild() noexcept { ::close(socket_.get()); }
 
 bool Client::SendNow(const wire::Message& message) {
   if (over_) return false;
-  // Messages of one queue keep their order: the lock is held while the socket is full.
+  // The lock is held while the socket is full, so that the messages of one queue keep their order.
   const std::vector<std::byte> packet = wire::Encode(message);
   for (;;) {
     const Status sent = platform::SendPacket(socket_.get(), packet);
@@ -131,7 +131,8 @@ void Client::Free(std::uint32_t device, Bytes bytes) {
     const std::lock_guard lock(mutex_);
     if (!SendNow(wire::Free{.device = device, .bytes = bytes.count})) return;
   }
-  // Messages of different clients have no order: the answer to one that comes later says that this one has been read.
+  // The emulator reads messages of different clients in any order. The answer to a later message of this client shows
+  // that the emulator has read the Free, so that another client can allocate the memory.
   if (std::this_thread::get_id() != thread_.get_id()) Allocate(device, Bytes{});
 }
 

@@ -23,15 +23,16 @@ namespace weir::emulator {
 class Client {
  public:
   enum class Ending { kDone, kLost, kFull, kGone };  // as proto::emulator::Ending; kGone: the emulator has gone
-  /// Called once, on the client's thread. The times are those of kDone.
+  /// Called once, on the client's thread. The times are valid only with kDone.
   using Done = std::function<void(Instant began, Instant ended, Ending ending)>;
 
-  /// `gone` is called once on the client's thread, after all calls that were outstanding, when the emulator has gone.
+  /// `gone` is called once on the client's thread when the emulator has gone, after the callbacks of all outstanding
+  /// commands.
   static Result<std::unique_ptr<Client>> Connect(const std::string& socket, const std::string& program,
                                                  std::function<void()> gone);
   ~Client();
-  /// In a child process that was forked: gives up the connection, which is the parent's. Nothing else is to be called
-  /// there, the destructor neither.
+  /// For a forked child process: closes its copy of the parent's connection. The child must call no other function of
+  /// the client, and not the destructor.
   void CloseInChild() noexcept;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -44,15 +45,15 @@ class Client {
   bool Submit(proto::emulator::Command command, Done done);
   bool Present(std::uint32_t device, std::uint32_t queue, std::uint32_t interval, Done done);
   enum class Room { kTaken, kNone, kLost, kGone };
-  /// Waits for the emulator's answer. Not to be called on the client's thread.
+  /// Waits for the emulator's answer. Must not be called on the client's thread.
   Room Allocate(std::uint32_t device, Bytes bytes);
-  /// Returns when the emulator has the memory back; on the client's thread, at once.
+  /// Returns when the emulator has released the memory. On the client's thread it returns at once.
   void Free(std::uint32_t device, Bytes bytes);
 
  private:
   Client(platform::Fd socket, std::function<void()> gone) : socket_(std::move(socket)), gone_(std::move(gone)) {}
   Status Welcome(const std::string& program);
-  /// With the lock held.
+  /// Requires the lock.
   bool Send(std::uint64_t tag, const proto::emulator::Message& message, Done done);
   bool SendNow(const proto::emulator::Message& message);
   void Take(const proto::emulator::Completed& completed);

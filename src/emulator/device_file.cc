@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-// Debian's library is built with exceptions, which we do not use: so from the header alone.
+// Debian's library is built with exceptions, which Weir does not use, so only the headers are used.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -32,7 +32,7 @@ constexpr Unit kTimes[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 constexpr Unit kSizes[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
 constexpr Unit kRates[] = {{"B/s", 1}, {"MB/s", 1e6}, {"GB/s", 1e9}};
 
-/// A table of the file. The first fault is kept; what is read after it does not matter.
+/// Reads the values of one table of the file. The first fault is kept; values that are read after it are not used.
 class Reader {
  public:
   Reader(const toml::table& table, const std::string& file, std::optional<Error>& fault)
@@ -77,7 +77,7 @@ class Reader {
     Quantity(key, kTimes, "a time such as \"2 ms\"", ns, static_cast<double>(max.count()));
     value = Duration{static_cast<std::int64_t>(ns)};
   }
-  /// A time that may be a part of a nanosecond.
+  /// A time that need not be a whole number of nanoseconds.
   void TimeNs(const char* key, double& ns, Duration max) {
     Quantity(key, kTimes, "a time such as \"0.5 ns\"", ns, static_cast<double>(max.count()));
   }
@@ -113,7 +113,7 @@ class Reader {
       reader.End();
     }
   }
-  /// A key that was not asked for is a fault.
+  /// Reports keys that were not read as faults.
   void End() {
     for (const auto& [key, node] : table_)
       if (!taken_.contains(std::string(key.str()))) Complain(node, fmt::format("unknown key '{}'", key.str()));
@@ -272,7 +272,7 @@ void ReadFault(Reader& reader, Emulated& emulated, std::size_t& faults) {
   if (table.contains("after")) fault.after = after;
   if (table.contains("after") == table.contains("at"))
     reader.Complain(table, "a [[fault]] needs one of 'after' and 'at', and not both");
-  // A key that the kind does not have is unknown.
+  // A key that this kind of fault does not have is not read here, so End reports it as unknown.
   if (kind->has_span) reader.Time("for", fault.lasts, seconds(1'000'000));
   if (kind->has_count) reader.Whole("count", count, 1, 1e9);
   if (kind->has_extra) reader.Time("extra", fault.extra, core::DeviceModel::kWorkMax);

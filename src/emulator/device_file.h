@@ -23,7 +23,7 @@ struct DeviceDescription {
   std::vector<core::DeviceFault> faults;
 };
 
-/// What a frame of a program costs. The first entry whose pattern matches the program's name counts.
+/// The cost of a frame of a program. The first entry whose pattern matches the program's name applies.
 struct ProgramCost {
   std::string name;               // may contain * and ?
   std::optional<Duration> frame;  // empty: the CPU time of drawing, times `factor`
@@ -31,12 +31,12 @@ struct ProgramCost {
   bool drawn = true;
 };
 
-/// What a launch of a kernel costs. The first entry whose pattern matches the kernel's name counts.
+/// The cost of a launch of a kernel. The first entry whose pattern matches the kernel's name applies.
 struct KernelCost {
   std::string name;               // may contain * and ?
   std::optional<Duration> fixed;  // empty: the CPU time of computing it, times the factor of [kernels]
-  double per_item_ns = 0;         // for each work-item, beside `fixed`
-  std::uint32_t units = 0;        // of the device, that a launch can use; 0: all
+  double per_item_ns = 0;         // for each work-item, in addition to `fixed`
+  std::uint32_t units = 0;        // compute units that a launch can use; 0: all of the device
   bool computed = true;
 };
 
@@ -55,15 +55,15 @@ Result<Emulated> ReadDevices(std::string_view text, const std::string& file);
 /// A path, or the name of a file in one of `folders` without ".toml".
 Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::string>& folders);
 
-/// As in a description: "lost".
+/// The name of a kind of fault in a description: "lost".
 std::string_view NameOf(core::DeviceFault::Kind kind);
 
-/// Where ready descriptions lie: beside an installed program, or in the source tree of this build.
+/// The folders of the descriptions that come with Weir: beside an installed program, or in this build's source tree.
 std::vector<std::string> DescriptionFolders(const std::filesystem::path& program);
 
 /// Whether a name matches a pattern in which * stands for any text and ? for one character.
 bool Matches(std::string_view pattern, std::string_view name);
-/// The entry that counts. `programs` has an entry that matches every program.
+/// The entry that applies to `program`. Requires that `programs` ends with an entry that matches every program.
 const ProgramCost& CostOf(const std::vector<ProgramCost>& programs, std::string_view program);
 
 }  // namespace weir::emulator

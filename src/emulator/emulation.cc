@@ -11,7 +11,7 @@ namespace wire = proto::emulator;
 using nlohmann::ordered_json;
 
 constexpr std::uint32_t kIntervalMax = 1000;
-/// Clients that one message of accounts lists, so that it fits a packet.
+/// Upper bound of the clients that one message of accounts lists, so that the message fits a packet.
 constexpr int kAccountsMax = 64;
 
 constexpr std::uint64_t QueueKey(std::uint32_t device, std::uint32_t queue) {
@@ -185,7 +185,7 @@ Status Emulation::On(Instant now, ClientId id, Client& client, const wire::Submi
     ++client.commands;
     completed_.clear();
     const Answer answer = devices_[one.device]->device.Submit(now, command, completed_);
-    TellCompleted();  // what a fault has ended
+    TellCompleted();  // commands that a fault has ended
     if (answer == Answer::kTaken) {
       ++queue->submitted;
       ++client.outstanding;
@@ -326,7 +326,7 @@ Instant Emulation::NextBlank(const Queue& queue, Instant now) const {
   return std::max(next, queue.last_blank + period * queue.frames.front().interval);
 }
 
-/// Finds out when the first frame of the queue is shown, once its commands have completed.
+/// Determines when frames of the queue are shown, in order, as far as the commands of these frames have completed.
 void Emulation::ShowFrames(Instant now, ClientId id, Client& client, Queue& queue) {
   while (!queue.frames.empty() && queue.frames.front().at == Instant{}) {
     Shown& frame = queue.frames.front();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What weir-emulated-gpu does, without sockets and without a clock: messages in, messages out, `now` as an argument.
+// The logic of weir-emulated-gpu, without sockets and without a clock: messages in, messages out, `now` as an argument.
 //
-//   client:  entered ──Hello──▶ welcomed ──Submit, Present, Allocate …──▶ left: all that it held is released
-//               └─ anything else, or a rule that is broken: an error, and the caller drops the client ─┘
+//   client:  entered ──Hello──▶ welcomed ──Submit, Present, Allocate …──▶ left: everything that it held is released
+//               └─ another message, or a broken rule: an error, and the caller drops the client ─┘
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@ class Emulation {
  public:
   static constexpr std::size_t kQueuesPerClientMax = 256;
   static constexpr std::size_t kOutstandingPerClientMax = 65'536;
-  /// A client that has left stays in the account by client for so long, so that its last use is read.
+  /// The accounts list a client for this long after it has left, so that a reader sees its last use.
   static constexpr Duration kListedAfterLeaving = seconds(2);
   static constexpr std::size_t kGoneMax = 4096;
 
@@ -37,27 +37,27 @@ class Emulation {
 
   ClientId Enter(pid_t pid, uid_t uid);
   void Leave(Instant now, ClientId client);
-  /// One packet of a client. An error: it broke a rule, and is to be dropped.
+  /// Handles one packet of a client. An error: the client broke a rule, and the caller must drop it.
   Status Take(Instant now, ClientId client, std::span<const std::byte> packet);
-  /// When Advance has something to do; DeviceModel::kNoEvent: not before the next packet.
+  /// When Advance must be called next; DeviceModel::kNoEvent: not before the next packet.
   [[nodiscard]] Instant NextEvent() const;
   void Advance(Instant now);
-  /// What is to be sent, in order. The caller clears it.
+  /// The messages to send, in order. The caller clears the list.
   std::vector<Outgoing>& outgoing() { return outgoing_; }
 
-  /// Whether a client is here for more than to read accounts.
+  /// Whether a client is connected that does more than read accounts.
   [[nodiscard]] bool InUse() const;
 
-  /// Ground truth as JSON: each device, and each client of it.
+  /// Ground truth as JSON: each device, and each client of the device.
   [[nodiscard]] std::string AccountsText(Instant now) const;
 
  private:
-  /// A frame that is to be shown.
+  /// A frame that waits to be shown.
   struct Shown {
-    std::uint64_t after = 0;  // commands of the queue that must have completed
+    std::uint64_t after = 0;  // the number of commands of the queue that must have completed
     std::uint32_t interval = 0;
     std::uint64_t tag = 0;
-    Instant at{};  // the vertical blank; zero: its commands have not completed
+    Instant at{};  // the vertical blank that shows the frame; zero: the frame's commands have not completed
   };
   struct Queue {
     std::uint32_t device = 0;
@@ -108,12 +108,12 @@ class Emulation {
   [[gnu::noinline]] void Say(ClientId client, proto::emulator::Message message);
   Result<Queue*> QueueOf(ClientId id, Client& client, std::uint32_t device, std::uint32_t queue);
   void AdvanceDevices(Instant now);
-  /// Tells clients of their commands' completions.
+  /// Queues messages about the completions in completed_ for the clients of these commands.
   void TellCompleted();
   void ShowFrames(Instant now, ClientId id, Client& client, Queue& queue);
   [[nodiscard]] Instant NextBlank(const Queue& queue, Instant now) const;
   [[nodiscard]] std::string WelcomeText(const Client& client) const;
-  /// What a client has used of a device.
+  /// The use of a device by one client.
   static proto::emulator::ClientUse UseOf(const Device& device, ClientId id, pid_t pid, Instant now);
 
   const std::vector<ProgramCost> programs_;
@@ -121,8 +121,8 @@ class Emulation {
   const double kernel_factor_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::map<ClientId, Client> clients_;
-  std::map<std::uint32_t, std::pair<ClientId, std::uint64_t>> model_queues_;  // whose a queue of a model is
-  std::multimap<Instant, std::pair<ClientId, std::uint64_t>> blanks_;         // frames that are shown then
+  std::map<std::uint32_t, std::pair<ClientId, std::uint64_t>> model_queues_;  // owners of the models' queues
+  std::multimap<Instant, std::pair<ClientId, std::uint64_t>> blanks_;         // queues with a frame for that blank
   std::vector<Outgoing> outgoing_;
   std::vector<core::DeviceCompletion> completed_;
   ClientId next_client_ = 1;

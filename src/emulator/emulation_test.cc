@@ -30,7 +30,7 @@ class Emulator {
   Status Submit(Emulation::ClientId client, std::uint64_t tag, Duration work) {
     return Send(client, wire::Submit{{{.tag = tag, .work_ns = static_cast<std::uint64_t>(work.count())}}});
   }
-  /// Plays to `at`, event by event, and checks that nothing is told early.
+  /// Plays to `at`, event by event, and checks that no completion is reported early.
   void PlayTo(Instant at) {
     for (;;) {
       const Instant next = std::min(emulation.NextEvent(), at);

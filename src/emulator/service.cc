@@ -54,7 +54,7 @@ Service::Service(Emulated emulated, platform::Fd listener)
 
 Status Service::Run(int stop, int parent) {
   if (!epoll_ || !timer_) return platform::ErrnoError("making a timer", errno);
-  // A completion that is due does not wait for the slice of another process, where a higher priority is allowed.
+  // With a higher priority, if it is allowed, a completion that is due does not wait for other processes' time slices.
   platform::PreferQuickWakeups();
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
   bool has_parent = parent >= 0;
@@ -132,7 +132,7 @@ void Service::Drop(int fd, const std::string& why) {
   connections_.erase(found);
 }
 
-/// Adds what only the service knows to accounts, and counts how late completions are.
+/// Records how late completions are, and adds these figures to accounts.
 void Service::AddLateness(wire::Message& message, Instant now) {
   if (const auto* completed = std::get_if<wire::Completed>(&message)) {
     for (const wire::Completion& one : completed->completions)
@@ -163,7 +163,7 @@ void Service::SendTo(Connection& connection, std::vector<std::byte> packet) {
   if (connection.unsent.empty()) {
     const Status sent = platform::SendPacket(connection.socket.get(), packet);
     if (sent) return;
-    if (sent.error().code != Errc::kTimeout) return;  // It has gone; epoll tells.
+    if (sent.error().code != Errc::kTimeout) return;  // the client has gone, which epoll reports
   }
   connection.unsent_bytes += packet.size();
   connection.unsent.push_back(std::move(packet));

@@ -15,7 +15,7 @@
 
 namespace weir::emulator {
 
-/// How late completions are sent, in time after the model's.
+/// How long after the model's times completions are sent.
 class Lateness {
  public:
   void Add(Duration late);
@@ -26,7 +26,7 @@ class Lateness {
   [[nodiscard]] Figures Now() const;
 
  private:
-  static constexpr std::size_t kKept = 1 << 16;  // the last ones
+  static constexpr std::size_t kKept = 1 << 16;  // the last ones are kept
   std::vector<Duration> kept_;
   std::size_t next_ = 0;
   std::uint64_t count_ = 0;
@@ -37,8 +37,8 @@ class Service {
   static constexpr std::size_t kClientsMax = 1024;
 
   Service(Emulated emulated, platform::Fd listener);
-  /// Until `stop` can be read, or `parent` can and no client uses a device (-1: there is no parent). Errors: what the
-  /// system says.
+  /// Runs until `stop` is readable, or until `parent` is readable and no client uses a device (-1: there is no parent).
+  /// Returns errors of the system.
   Status Run(int stop, int parent = -1);
   [[nodiscard]] const Lateness& lateness() const { return lateness_; }
 

@@ -41,8 +41,8 @@ std::vector<std::string> Folders() {
   return emulator::DescriptionFolders(std::filesystem::read_symlink("/proc/self/exe", none));
 }
 
-/// With a parent, waits until an emulator that still serves clients of a former parent has ended. No descriptor: this
-/// one has to end.
+/// Listens on the socket. With a parent, waits until an emulator that still serves clients of a former parent has
+/// ended. An empty descriptor: this process was asked to end.
 Result<platform::Fd> Listen(const std::string& socket, const platform::ServiceEnd& end) {
   constexpr Duration kLookAgain = milliseconds(100);
   for (bool said = false;; said = true) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the emulator tells a client when it connects: the devices, and what the client's frames and kernels cost.
+// The emulator's first message to a client: the devices, and the costs of the client's frames and kernels.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ClientDevice {
   bool lost = false;
 };
 
-/// What a frame of this program costs; `fixed` empty: the CPU time of drawing it, times `factor`.
+/// The cost of a frame of this program. `fixed` empty: the CPU time of drawing it, multiplied by `factor`.
 struct ClientFrame {
   std::optional<Duration> fixed;
   double factor = 1;
@@ -36,7 +36,7 @@ struct WelcomeContents {
   double kernel_factor = 1;
 };
 
-/// Of the answer to a Hello. kUnavailable: the emulator refuses. kProtocol: the answer is something else.
+/// Parses the answer to a Hello. kUnavailable: the emulator refuses. kProtocol: the answer is malformed.
 Result<WelcomeContents> ReadWelcome(const proto::emulator::Message& answer);
 
 }  // namespace weir::emulator

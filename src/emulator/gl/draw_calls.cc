@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that give a GPU work. Each notes that something was drawn and calls Mesa's. A function that is missing
-// here delays the work of its frame to the next one that is listed, at the latest to the end of the frame.
+// The functions that give a GPU work. Each records that something was drawn and calls Mesa's function. If a function is
+// missing from this list, its work is submitted with the next listed function, at the latest at the end of the frame.
 #define GL_GLEXT_PROTOTYPES 1
 #include <GL/gl.h>
 #include <GL/glext.h>

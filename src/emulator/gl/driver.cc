@@ -29,7 +29,7 @@ Driver::Driver(std::function<Duration()> cpu, std::function<Instant()> clock)
 }
 
 Driver::~Driver() {
-  port_.reset();  // before what its completions use
+  port_.reset();  // first, because its completions use the other members
   ::pthread_cond_destroy(&changed_);
   ::pthread_mutex_destroy(&mutex_);
 }
@@ -109,7 +109,7 @@ void Driver::CloseBatch(Stream& stream) {
     const Lock lock(mutex_);
     batch = stream.Close(now, work);
   }
-  // Not with the lock held: a completion takes it.
+  // Submitted without the lock, because a completion takes it.
   if (batch && !port_->Submit(work, Completion(batch))) Complete(*batch, now, now);
 }
 
@@ -267,7 +267,7 @@ Driver::Answer Driver::Result(Query query, bool wait, std::uint64_t& value_ns) n
   const Lock lock(mutex_);
   for (const Timestamp& stamp : {times.begin, times.end}) {
     if (stamp.Known()) continue;
-    // Open in a stream of another thread, which may never close it.
+    // The batch is open in the stream of another thread, which may never close it.
     if (stamp.batch->state == Batch::State::kOpen) return Answer::kNotOurs;
     if (!wait) return Answer::kPending;
     WaitUntil(stamp.batch, kNever);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver of a process: every thread's stream, fences and queries, over one port. Nothing here calls GL.
 //
-// All of it is noexcept: a driver never ends its host. When something goes wrong, or the emulator is gone, all batches
-// are done at once and nothing waits.
+// All functions are noexcept, because a driver never ends its host. After an error, or when the emulator is gone, the
+// driver is inactive: no function waits, and programs get Mesa's results without the model's times.
 #pragma once
 
 #include <pthread.h>
@@ -22,20 +22,21 @@ namespace weir::emulator::gl {
 
 class Driver {
  public:
-  static constexpr std::size_t kObjectsMax = 65536;  // fences and queries; those beyond are the CPU driver's alone
+  static constexpr std::size_t kObjectsMax = 65536;  // fences, and queries; further ones get only Mesa's times
   static constexpr std::size_t kFramesUnderWay = 2;
 
-  /// `cpu`: CPU time of the renderer's threads until now. `clock`: CLOCK_MONOTONIC, but in tests.
+  /// `cpu`: CPU time of the renderer's threads until now. `clock`: CLOCK_MONOTONIC; tests pass another one.
   Driver(std::function<Duration()> cpu, std::function<Instant()> clock);
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
+  /// Sets the device and activates the driver. Called once.
   void Use(std::unique_ptr<Port> port) noexcept;
-  /// The emulator is gone, or this process is a child of the one that connected: nothing waits any longer.
+  /// Called when the emulator is gone, or in a child of the process that connected: no function waits any longer.
   void Abandon(const char* why) noexcept;
   void AbandonInChild() noexcept;
-  /// The device is lost, or was reset: the same, and programs that ask are told.
+  /// Called when the device is lost, or was reset: as Abandon, and lost() becomes true.
   void Lose() noexcept;
   [[nodiscard]] bool lost() const noexcept { return lost_; }
   [[nodiscard]] bool active() const noexcept { return active_; }
@@ -46,11 +47,12 @@ class Driver {
   void Drew() noexcept;
   [[nodiscard]] bool Drawn() noexcept;
   [[nodiscard]] bool Swaps() noexcept;
-  /// Submits what was drawn. Timestamps that were taken become known.
+  /// Submits what was drawn, so that timestamps taken before become known when the work is complete.
   void Flush() noexcept;
-  /// … and waits for all of this thread's work.
+  /// As Flush, and waits for all of this thread's work.
   void Finish() noexcept;
-  /// Ends a frame. It returns when few enough frames are under way. `interval`: vertical blanks, at least, between two.
+  /// Ends a frame. Returns when at most kFramesUnderWay frames are in flight. `interval`: the least number of vertical
+  /// blanks between two frames.
   void Swap(unsigned interval) noexcept;
 
   // Fences. `fence` is the CPU driver's object.
@@ -87,11 +89,11 @@ class Driver {
   Stream& ThreadStream();
   void CloseBatch(Stream& stream);
   void SubmitDrawn(Stream& stream);
-  /// The open batch, with or without work, so that timestamps in it become known.
+  /// Closes the open batch, with or without work, so that timestamps in it become known.
   void CloseAny(Stream& stream);
   Port::Done Completion(BatchPtr batch);
   void Complete(Batch& batch, Instant began, Instant ended) noexcept;
-  /// With the lock held. False: not until then.
+  /// Waits until the batch is done. Requires the lock. False: the batch was not done before the deadline.
   bool WaitUntil(const std::shared_ptr<const Batch>& batch, Instant deadline);
   Duration CpuSinceLast();
   void Remember(Query query, const Times& times);

@@ -145,7 +145,7 @@ TEST_F(GlDriver, ElapsedTimeOfNothingIsZero) {
   EXPECT_EQ(ns, 0u);
 }
 
-// A program that polls a timestamp with nothing after it must not poll for ever.
+// A program that polls a timestamp after which it draws nothing must not poll for ever.
 TEST_F(GlDriver, APolledTimestampBecomesKnownWithoutAFlush) {
   driver_.Counter({&b_, 1});
   now_ = Ms(105);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libEGL_weiremulated.so.0: glvnd's EGL library opens it for the JSON file that __EGL_VENDOR_LIBRARY_FILENAMES names.
-// It is Mesa's vendor library but for the functions that are hooked. It is the same file as the GLX one, so that a
-// process that uses both has one driver.
+// libEGL_weiremulated.so.0, which glvnd's EGL library opens for the JSON file that __EGL_VENDOR_LIBRARY_FILENAMES
+// names. It behaves as Mesa's vendor library except for the hooked functions. It is the same file as the GLX vendor
+// library, so that a process that uses both has one driver.
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ __EGLapiImports mesa_egl;
 const __EGLapiExports* glvnd_egl = nullptr;
 SwapInterval egl_interval;
 
-/// A frame, around Mesa's function that shows it.
+/// Ends a frame with Mesa's function that shows it, and with the model's time.
 template <typename F, typename... A>
 EGLBoolean EglSwap(F mesa, A... arguments) {
   if (!TheDriver().measured()) TheDriver().Flush();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The emulator's device. The environment names it:
+// The port to a device of the emulator. The environment names the device:
 //
 //   WEIR_EMULATOR_SOCKET   where weir-emulated-gpu listens
 //   WEIR_EMULATED_DEVICE   number, UUID or PCI address of the device; without it, the first
@@ -47,7 +47,7 @@ class EmulatorPort final : public Port {
   }
   const std::function<void()> lost_;
   const std::uint32_t device_;
-  const std::unique_ptr<Client> client_;  // last: its thread uses the others
+  const std::unique_ptr<Client> client_;  // last, because its thread uses the other members
 };
 
 }  // namespace

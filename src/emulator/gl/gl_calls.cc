@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flush, finish, fences, timer queries and names. Mesa does all of it too, for its own pictures; what a program learns
-// about time is the model's.
+// Flush, finish, fences, timer queries and names. Mesa's functions are called as well, for the picture; the times that
+// a program sees are the model's.
 #define GL_GLEXT_PROTOTYPES 1
 #include <GL/gl.h>
 #include <GL/glext.h>
@@ -14,11 +14,12 @@
 namespace weir::emulator::gl {
 namespace {
 
-// A buffer that is bound here makes pointers offsets.
+// The buffers bound for query results and for readbacks. While one is bound, the pointer of a call is an offset into
+// it.
 thread_local GLuint query_buffer = 0;
 thread_local GLuint pack_buffer = 0;
 
-/// With a measured cost, what was drawn must be computed before its time is known.
+/// With a measured cost, Mesa must have drawn everything before the cost is known.
 void Compute() {
   if (TheDriver().measured() && TheDriver().Drawn()) Mesa<"glFinish", void (*)()>()();
 }
@@ -29,7 +30,8 @@ const GLubyte* GetString(GLenum name) noexcept {
   return mesa != nullptr && ours != nullptr ? reinterpret_cast<const GLubyte*>(ours) : mesa;
 }
 
-/// Mesa's contexts on the CPU are never reset. Which program's work was at fault is not known.
+/// Reports a reset once the emulated device is lost. Mesa's software contexts are never reset. The status is "unknown",
+/// because it is not known which program caused the reset.
 template <Name N>
 GLenum ResetStatus() noexcept {
   const GLenum mesa = Mesa<N, GLenum (*)()>()();
@@ -53,7 +55,7 @@ void ReadPixels(GLint x, GLint y, GLsizei width, GLsizei height, GLenum format, 
   if (pack_buffer == 0) TheDriver().Finish();
 }
 
-/// Functions that return when everything that was drawn before is complete.
+/// A function that returns when everything that was drawn before is complete.
 template <Name N, typename F>
 struct Readback;
 template <Name N, typename R, typename... A>
@@ -74,7 +76,7 @@ void GetTexImage(GLenum target, GLint level, GLenum format, GLenum type, void* p
 
 template <Name N>
 void* MapBuffer(GLenum target, GLenum access) noexcept {
-  if (access == GL_READ_ONLY) {  // many write through GL_READ_WRITE what no command uses
+  if (access == GL_READ_ONLY) {  // many programs map with GL_READ_WRITE to write, which need not wait
     Compute();
     TheDriver().Finish();
   }
@@ -131,7 +133,7 @@ void GetSynciv(GLsync fence, GLenum name, GLsizei count, GLsizei* length, GLint*
     *values = GL_UNSIGNALED;
 }
 
-// Timer queries. Commands of a context run in order, so that glWaitSync has nothing to add.
+// Timer queries. glWaitSync is not hooked: commands of a context run in order anyway.
 
 template <Name N>
 void BeginQuery(GLenum target, GLuint query) noexcept {
@@ -166,7 +168,7 @@ void DeleteQueries(GLsizei count, const GLuint* queries) noexcept {
   Mesa<N, decltype(&::glDeleteQueries)>()(count, queries);
 }
 
-/// Results that a type cannot hold are its largest value.
+/// A result that T cannot hold becomes the largest value of T.
 template <Name N, typename T>
 void GetQueryObject(GLuint query, GLenum name, T* value) noexcept {
   Mesa<N, void (*)(GLuint, GLenum, T*)>()(query, name, value);
@@ -176,7 +178,8 @@ void GetQueryObject(GLuint query, GLenum name, T* value) noexcept {
   std::uint64_t ns = 0;
   const Driver::Answer answer = TheDriver().Result({CurrentContext(), query}, name == GL_QUERY_RESULT, ns);
   if (answer == Driver::Answer::kNotOurs) {
-    // A count of samples, for example. In the middle of a frame that is shown, the work before it may be complete.
+    // Another kind of query, for example a count of samples. Its result needs all earlier work, but a program that
+    // shows its frames does not wait here, because in the middle of a frame that work may be complete.
     if (name == GL_QUERY_RESULT && !TheDriver().Swaps()) TheDriver().Finish();
     return;
   }

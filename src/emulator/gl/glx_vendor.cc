@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libGLX_weiremulated.so.0: glvnd's GLX library opens it for __GLX_VENDOR_LIBRARY_NAME=weiremulated. It is Mesa's
-// vendor library but for the functions that are hooked.
+// libGLX_weiremulated.so.0, which glvnd's GLX library opens for __GLX_VENDOR_LIBRARY_NAME=weiremulated. It behaves as
+// Mesa's vendor library except for the hooked functions.
 #include <GL/glx.h>
 #include <GL/glxext.h>
 #include <dlfcn.h>
@@ -45,13 +45,13 @@ void WaitGl() noexcept {
   TheDriver().Finish();
 }
 
-// Mesa's renderer for CPUs shows a frame at once and knows no interval.
+// Mesa's software renderer shows a frame at once and has no swap interval, so the interval is kept here.
 void SetIntervalExt(Display*, GLXDrawable, int interval) noexcept { glx_interval.Set(interval); }
 int SetIntervalMesa(unsigned interval) noexcept { return glx_interval.Set(static_cast<int>(interval)), 0; }
 int SetIntervalSgi(int interval) noexcept { return glx_interval.Set(interval), 0; }
 int GetIntervalMesa() noexcept { return static_cast<int>(glx_interval.Get()); }
 
-/// Mesa's renderer for CPUs has no function that tells the interval, and Mesa calls it nevertheless.
+/// Answers queries about the interval, because Mesa would call a function that its software renderer does not have.
 void QueryDrawable(Display* display, GLXDrawable drawable, int attribute, unsigned* value) noexcept {
   switch (attribute) {
     case GLX_SWAP_INTERVAL_EXT: *value = glx_interval.Get(); return;
@@ -61,7 +61,8 @@ void QueryDrawable(Display* display, GLXDrawable drawable, int attribute, unsign
   }
 }
 
-/// Mesa's, and the control of the interval. One text for a process: all screens have the same renderer.
+/// Mesa's extensions and those that control the interval. One text for a process, because all screens have the same
+/// renderer.
 const char* ExtensionsString(Display* display, int screen) noexcept {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static std::string& text = *new std::string;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a function of ours stands in for one of Mesa's. Each name has a slot with Mesa's function.
+// How a function of this driver replaces one of Mesa's. Each hooked name has a slot with Mesa's function.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Name {
 template <Name N>
 inline std::atomic<void*> mesa_slot{nullptr};
 
-/// Mesa's function of this name. It was found before ours was handed out.
+/// Mesa's function of this name. Resolve stored it before it returned the hook.
 template <Name N, typename F>
 F Mesa() {
   void* found = mesa_slot<N>.load(std::memory_order_relaxed);

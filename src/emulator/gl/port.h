@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device as the GL driver sees it: emulator_port.cc is the emulator's; tests have their own.
+// The device as the GL driver sees it. emulator_port.cc implements it with the emulator; tests have their own.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,10 @@ class Port {
   virtual ~Port() = default;
   /// False, and `done` is not called: the emulator is gone, or the device is lost.
   virtual bool Submit(Duration work, Done done) = 0;
-  /// `done` is called when everything submitted before it is complete and the display shows it: at the vertical blank
-  /// that is `interval` or more after that of the frame before.
+  /// `done` is called when everything submitted before is complete and the display shows the frame. That is at least
+  /// `interval` vertical blanks after the frame before.
   virtual bool Present(unsigned interval, Done done) = 0;
-  /// In a child process that was forked: gives up the connection, which is the parent's.
+  /// For a forked child process: closes its copy of the parent's connection.
   virtual void CloseInChild() noexcept {}
   [[nodiscard]] virtual FrameCost cost() const = 0;
   /// False: programs are not rendered.
@@ -30,13 +30,13 @@ class Port {
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
-/// What the device's fate is told to, on another thread.
+/// Callbacks about the end of the device. They are called on another thread.
 struct Fates {
   std::function<void()> gone;  // the emulator has gone
-  std::function<void()> lost;  // the device is lost, or was reset: before the completions that tell so are called
+  std::function<void()> lost;  // the device is lost, or was reset; called before the completions that it fails
 };
 
-/// Connects to the emulator of this process's environment. Null, and `error` says why: there is none.
+/// Connects to the emulator that this process's environment names. Null: this failed, and `error` says why.
 std::unique_ptr<Port> ConnectPort(Fates fates, std::string& error);
 
 }  // namespace weir::emulator::gl

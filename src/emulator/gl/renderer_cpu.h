@@ -14,7 +14,7 @@ namespace weir::emulator::gl {
 
 class RendererCpu {
  public:
-  /// The renderer's threads together, since this was made. It never decreases. Zero when something fails.
+  /// CPU time of all the renderer's threads since this object was made. It never decreases.
   Duration Used() noexcept;
 
  private:

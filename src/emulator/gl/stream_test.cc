@@ -76,8 +76,8 @@ TEST(GlStream, MultipliesMeasuredTimeByTheFactor) {
   EXPECT_EQ(stream.TakeWork(kMeasured, milliseconds(2)), milliseconds(1));
 }
 
-// A meter puts one timestamp before the first draw call and one after the last. The time that the batch waits for other
-// clients is before both.
+// A meter puts one timestamp before the first draw call and one after the last. The time for which the batch waits for
+// other clients lies before both.
 TEST(GlStream, TimestampsBeforeAndAfterTheDrawsAreTheBatchsBeginAndEnd) {
   Stream stream;
   const Timestamp begin = stream.Begin();

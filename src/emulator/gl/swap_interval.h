@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The swap interval of a process: vertical blanks, at least, between two frames of a window.
+// The swap interval of a process: the least number of vertical blanks between two frames of a window.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@ class SwapInterval {
  public:
   static constexpr int kMax = 16;
 
-  /// 1 until a program sets another, as GLX and EGL say.
+  /// 1 until the program sets another interval, as GLX and EGL specify.
   [[nodiscard]] unsigned Get() const { return Never() ? 0 : set_.load(std::memory_order_relaxed); }
   /// Negative intervals (GLX_EXT_swap_control_tear) count like positive ones.
   void Set(int interval) { set_ = static_cast<unsigned>(std::min(std::abs(std::max(interval, -kMax)), kMax)); }
 
  private:
-  /// The user's choice, over the program's: Mesa's variable.
+  /// Mesa's variable, with which the user overrides the program's interval.
   static bool Never() {
     static const bool kNever = [] {
       const char* mode = std::getenv("vblank_mode");

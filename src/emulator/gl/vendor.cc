@@ -28,7 +28,7 @@ void Connect() {
     std::string error;
     auto port = ConnectPort(
         {.gone = [] { TheDriver().Abandon("the emulated GPU is gone"); }, .lost = [] { TheDriver().Lose(); }}, error);
-    // Before Mesa reads them. The results are a CPU's also on a machine with a GPU.
+    // Set before Mesa reads its variables. Mesa renders on the CPU also on a machine with a GPU.
     ::setenv("LIBGL_ALWAYS_SOFTWARE", "1", 0);
     if (port == nullptr) {
       std::fprintf(stderr, "weir: no emulated GPU: %s; OpenGL runs without its timing\n", error.c_str());

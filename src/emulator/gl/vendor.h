@@ -7,16 +7,18 @@
 
 namespace weir::emulator::gl {
 
-/// Made at the first call and never destroyed: threads of the program may still draw while it exits.
+/// The driver of this process. Made at the first call and never destroyed, because threads of the program may still
+/// draw while it exits.
 Driver& TheDriver() noexcept;
 
-/// Connects to the emulator at the first call. Before Mesa makes its first screen, which reads the environment.
+/// Connects to the emulator at the first call. Must be called before Mesa makes its first screen, because Mesa then
+/// reads the environment that this sets.
 void Start() noexcept;
 
-/// Our function of this name, with Mesa's noted in its slot; `mesa` itself when we have none, or Mesa has none.
+/// The hook of this name, after storing `mesa` in its slot. Returns `mesa` if no hook has this name, or `mesa` is null.
 void* Resolve(std::span<const Hook> window_system, const char* name, void* mesa) noexcept;
 
-/// Names the context that is current in this thread. Null: none.
+/// Identifies the context that is current in this thread. Null: none.
 const void* CurrentContext() noexcept;
 void SetCurrentGlxContext(const void* (*current)()) noexcept;
 void SetCurrentEglContext(const void* (*current)()) noexcept;

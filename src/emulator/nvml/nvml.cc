@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// libnvidia-ml.so.1 of emulated GPUs: NVML's functions by their names and signatures (NVIDIA, NVML API Reference
-// Guide), those that tell memory and use. $WEIR_EMULATOR_SOCKET names the emulator.
+// libnvidia-ml.so.1 of emulated GPUs: those of NVML's functions that report memory and use, with their names and
+// signatures (NVIDIA, NVML API Reference Guide). $WEIR_EMULATOR_SOCKET names the emulator.
 //
-// Any thread may call; one lock is held during each call.
+// Any thread may call these functions. One lock is held during each call.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +55,7 @@ struct Device {
 
 std::mutex mutex;
 std::optional<emulator::AccountReader> reader;
-std::vector<Device> devices;  // what handles point to
+std::vector<Device> devices;  // handles point to its elements
 int users = 0;
 
 Device* DeviceOf(void* handle) {

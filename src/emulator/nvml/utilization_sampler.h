@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The use of processes as NVML tells it: percentages of a sampling period, rounded to whole ones. Pure.
+// The use of processes as NVML reports it: percentages of a sampling period, rounded to whole numbers. Pure.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace weir::emulator {
 
 class UtilizationSampler {
  public:
-  /// The shortest of the periods that NVIDIA states (1/6 s to 1 s).
+  /// The shortest of the sampling periods that NVIDIA documents (1/6 s to 1 s).
   static constexpr Duration kPeriod = microseconds(166'667);
 
   struct Sample {
@@ -23,7 +23,7 @@ class UtilizationSampler {
     std::uint32_t percent = 0;
   };
 
-  /// Whether a period is over, so that the account is to be read.
+  /// Whether a period is over, so that the account must be read.
   [[nodiscard]] bool Due(Instant now) const { return sampled_ == Instant{} || now - sampled_ >= kPeriod; }
 
   void Take(Instant now, const DeviceUse& use) {
@@ -32,7 +32,7 @@ class UtilizationSampler {
     samples_.clear();
     for (const auto& [pid, used] : by_pid) {
       if (sampled_ == Instant{}) continue;
-      const auto before = used_.find(pid);  // a process that is not there began in this period
+      const auto before = used_.find(pid);  // a process without an entry began in this period
       const std::uint32_t percent =
           PercentOf(used - (before == used_.end() ? Duration{} : before->second), now - sampled_);
       if (percent > 0) samples_.push_back({pid, percent});
@@ -43,7 +43,7 @@ class UtilizationSampler {
     sampled_ = now;
   }
 
-  /// Of the last period: processes that used the device for half of a percent or more.
+  /// The processes that used the device for at least half a percent of the last period.
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
   [[nodiscard]] std::uint32_t percent() const { return percent_; }
 

@@ -38,7 +38,7 @@ Result<Backend> LoadBackend(std::size_t devices) {
   ::setenv("POCL_DEVICES", kinds.c_str(), 1);  // PoCL reads it when it is first used
   const std::string name = LibraryName();
   std::vector<pid_t> before = platform::ThreadsOfThisProcess();
-  // Never closed: PoCL leaves threads behind.
+  // Never closed, because PoCL's threads continue to run.
   void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     return Fail(Errc::kUnavailable, std::string("cannot open PoCL, which computes the results: ") + ::dlerror());

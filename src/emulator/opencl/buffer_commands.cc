@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands on buffers. A blocking call gives PoCL the command without blocking, and waits for ours.
+// Commands on buffers. For a blocking call, PoCL gets a command that does not block, and the driver waits for the
+// driver's own event.
 #include "emulator/opencl/driver.h"
 #include "emulator/opencl/maps.h"
 

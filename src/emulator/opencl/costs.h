@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands cost, by the device description file. Pure.
+// The costs of commands according to the device description file. Pure.
 #pragma once
 
 #include <string_view>
@@ -15,8 +15,8 @@ struct KernelWork {
   bool computed = true;
 };
 
-/// A launch of a kernel, or another command on the device by its name in OpenCL ("clEnqueueFillBuffer"), whose items
-/// are bytes. Without an entry that matches, the cost is measured.
+/// The work of a kernel's launch, or of another command of the device by its name in OpenCL ("clEnqueueFillBuffer"),
+/// whose items are bytes. Without an entry that matches, the cost is measured.
 KernelWork WorkOf(const std::vector<KernelCost>& kernels, double factor, std::string_view name, std::uint64_t items);
 
 /// A copy over the link.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs are told of the platform and its devices: the model's facts where it has them, else PoCL's.
+// The functions that describe the platform and its devices, with the model's facts where it has them and PoCL's facts
+// otherwise.
 #include <array>
 #include <cstdio>
 #include <sstream>
@@ -14,7 +15,7 @@
 namespace weir::emulator::cl {
 namespace {
 
-// Of extensions that Debian's headers may not have yet.
+// Names from extensions that Debian's headers may not have yet.
 constexpr cl_device_info kUuid = 0x106A;        // cl_khr_device_uuid
 constexpr cl_device_info kDriverUuid = 0x106B;  // the same
 constexpr cl_device_info kLuidValid = 0x106C;   // the same
@@ -22,7 +23,7 @@ constexpr cl_device_info kPciBusInfo = 0x410F;  // cl_khr_pci_bus_info
 constexpr const char* kOwnExtensions[] = {"cl_khr_device_uuid", "cl_khr_pci_bus_info"};
 constexpr const char* kSuffix = "EMULATED";
 
-/// Extensions whose functions would go past this driver.
+/// Whether the extension is offered. Extensions with functions that would bypass this driver are not.
 bool Left(const std::string& extension) {
   return !extension.starts_with("cl_khr_command_buffer") && !extension.starts_with("cl_pocl") &&
          !extension.starts_with("cl_ext_device_fission");
@@ -64,7 +65,7 @@ std::vector<cl_name_version> VersionedExtensions(cl_device_id device) {
   return all;
 }
 
-/// "OpenCL 3.0 PoCL 3.1…" to "OpenCL 3.0 emulated, PoCL 3.1…".
+/// Changes "OpenCL 3.0 PoCL 3.1…" to "OpenCL 3.0 emulated, PoCL 3.1…".
 std::string Version(std::string pocl) {
   const std::size_t minor = pocl.find(' ', std::string("OpenCL ").size());
   return minor == std::string::npos ? pocl : pocl.insert(minor + 1, "emulated, ");

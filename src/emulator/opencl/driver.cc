@@ -17,10 +17,10 @@ namespace weir::emulator::cl {
 namespace {
 
 std::atomic<Driver*> the_driver{nullptr};
-/// The table of a child process. It is made beforehand, because a child may not do much.
+/// The table of a forked child process. It is made before the fork, because after it a child may call few functions.
 cl_icd_dispatch calls_of_child{};
 
-/// CL_COMPLETE, unless the event of PoCL has failed.
+/// The error of PoCL's event if it has failed, otherwise CL_COMPLETE.
 cl_int FailureOf(cl_event native) {
   cl_int status = CL_QUEUED;
   const cl_int asked =
@@ -54,7 +54,7 @@ std::unique_ptr<Driver> Driver::Make(std::string& error) {
     error = "WEIR_EMULATOR_SOCKET does not name the emulator's socket";
     return nullptr;
   }
-  // The emulator can be gone before there is a driver that can be told.
+  // Connects the callback, which may be called before the driver exists, with the driver.
   struct Fate {
     std::mutex mutex;
     bool gone = false;
@@ -106,7 +106,7 @@ bool Driver::Start() {
   static const bool kStarted = [] {
     std::string error = "out of memory";
     try {
-      if (Driver* driver = Make(error).release()) {  // The client's thread may use it from now on.
+      if (Driver* driver = Make(error).release()) {  // never deleted: the client's thread may use it
         the_driver.store(driver, std::memory_order_release);
         const Status replaced = Replace(*driver->backend_.table);
         calls_of_child = *driver->backend_.table;
@@ -169,13 +169,14 @@ cl_int Driver::TakeWaitList(cl_uint count, const cl_event* events, WaitList& out
   return CL_SUCCESS;
 }
 
-/// PoCL has the command. From here on it cannot be refused.
+/// Makes the event of a command that PoCL has accepted, and adds the command to the timeline. The command can no longer
+/// be refused.
 cl_int Driver::Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
                      cl_event* out, std::unique_lock<std::mutex> order, std::shared_lock<std::shared_mutex> no_failure,
                      bool wait) {
   auto* event = new Event;
   event->dispatch = backend_.table;
-  event->refs = 2;  // the driver's until it is complete, and the caller's
+  event->refs = 2;  // one of the driver until the command is complete, and one of the caller
   event->native = native;
   event->queue = queue;
   event->type = kind.type;
@@ -215,7 +216,7 @@ void CL_CALLBACK Driver::OnComputed(cl_event native, cl_int status, void* id) {
 }
 
 void Driver::Computed(CommandId id, cl_event native, cl_int status) {
-  // PoCL 3.1 tells CL_COMPLETE of an event that had failed before the callback was set.
+  // PoCL 3.1 calls back with CL_COMPLETE for an event that had failed before the callback was set.
   if (status >= 0) status = FailureOf(native);
   const Duration cpu = cpu_.Take();
   std::unique_lock lock(mutex_);
@@ -247,7 +248,7 @@ void Driver::LookForFailures() {
 void Driver::Modelled(const Timeline::Submission& command, Instant began, Instant ended, Client::Ending ending) {
   std::unique_lock lock(mutex_);
   switch (ending) {
-    case Client::Ending::kGone:  // it counts as done; the times are unknown
+    case Client::Ending::kGone:  // the command counts as done; its times are unknown
     case Client::Ending::kDone: timeline_.Modelled(platform::Now(), command.command, began, ended); break;
     case Client::Ending::kLost: lost_.insert(command.device); [[fallthrough]];
     case Client::Ending::kFull: timeline_.Failed(platform::Now(), command.command); break;
@@ -291,7 +292,7 @@ void Driver::NoteEnds(std::vector<Event*>& ended) {
   if (ended.size() > before) completed_.notify_all();
 }
 
-/// The program wants to know when the command goes to the device.
+/// Calls the program's callbacks for CL_SUBMITTED.
 void Driver::NoteSubmission(CommandId id) {
   const auto found = events_.find(id);
   if (found == events_.end()) return;
@@ -308,7 +309,7 @@ void Driver::CarryOut(std::unique_lock<std::mutex> lock) {
   for (;;) {
     NoteEnds(ended);
     for (const Timeline::Submission& one : timeline_.TakeSubmissions()) outbox_.push_back(one);
-    // Submissions keep their order: a thread that is sending takes those of other threads, too.
+    // One thread at a time sends, and also sends the submissions of other threads, so that all keep their order.
     if (sending_ || outbox_.empty()) break;
     sending_ = true;
     const Timeline::Submission one = outbox_.front();
@@ -386,7 +387,7 @@ cl_int Driver::StatusOf(const Event& event) {
     case Timeline::Phase::kQueued: return CL_QUEUED;
     case Timeline::Phase::kSubmitted: return CL_SUBMITTED;
     case Timeline::Phase::kRunning:
-    case Timeline::Phase::kComplete: return CL_RUNNING;  // its end is being carried out
+    case Timeline::Phase::kComplete: return CL_RUNNING;  // the driver is still handling the end
   }
   return CL_QUEUED;
 }
@@ -418,14 +419,14 @@ void Driver::Release(Event& event) {
 
 // -- Callbacks -------------------------------------------------------------------------------------------------------
 
-/// With the lock held: the callback is called by a thread that has none.
+/// Queues a callback for the thread of callbacks, which calls it without a lock. Requires the lock.
 void Driver::Tell(Event& event, cl_int status, const Event::Callback& callback) {
   Retain(event);
   const std::lock_guard lock(told_mutex_);
   told_.push_back({&event, status, callback});
   told_changed_.notify_one();
   if (std::exchange(told_thread_, true)) return;
-  // The program's signals are the program's threads'.
+  // The thread of callbacks blocks all signals, so that only threads of the program handle the program's signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

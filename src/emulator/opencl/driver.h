@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver of a process: its connection to the emulator, the timeline, and what carries out the timeline's decisions.
+// The driver of a process: its connection to the emulator, the timeline, and the code that applies the timeline's
+// decisions.
 //
-//   program's threads ─┐                                      ┌─▶ the emulator, by whichever thread finds something to
-//   PoCL's threads ────┼─▶ timeline (one lock) ─▶ submissions ┘   submit and nobody else at it
-//   client's thread ───┘            └─▶ ends ─▶ waiters; callbacks, on a thread of their own
+//   program's threads ─┐                                      ┌─▶ the emulator, sent by one thread at a time
+//   PoCL's threads ────┼─▶ timeline (one lock) ─▶ submissions ┘
+//   client's thread ───┘            └─▶ ends ─▶ threads that wait; callbacks, on a thread of their own
 //
 // Nothing is submitted, no callback is called and no function of PoCL is called with the lock held.
 #pragma once
@@ -37,7 +38,7 @@ struct WaitList {
   std::vector<CommandId> ids;
 };
 
-/// What a command is to the timeline.
+/// What the timeline and the event need to know of a command.
 struct CommandKind {
   cl_command_type type = 0;
   Work work{};
@@ -50,13 +51,13 @@ class Driver {
   /// A device, as programs see it.
   struct Device {
     cl_device_id native = nullptr;
-    std::uint32_t number = 0;  // the emulator's
+    std::uint32_t number = 0;  // the emulator's number of the device
     ClientDevice model;
   };
 
-  /// The driver, once it is started. Never destroyed: threads of the program may use it while it exits.
+  /// The driver, after Start. Never destroyed, because threads of the program may use it while the program exits.
   static Driver& The();
-  /// Connects to the emulator and loads PoCL, at the first call. False, with a line on stderr: there is no device.
+  /// At the first call, connects to the emulator and loads PoCL. False: there is no device; a line on stderr says why.
   static bool Start();
 
   [[nodiscard]] cl_platform_id platform() const { return backend_.platform; }
@@ -74,8 +75,8 @@ class Driver {
 
   // Commands.
   cl_int TakeWaitList(cl_uint count, const cl_event* events, WaitList& out);
-  /// `give` gives the command to PoCL: (count, wait list, event) to a status. With `wait` the call returns when the
-  /// command is complete.
+  /// `give` enqueues the command at PoCL; its arguments are the size of the wait list, the wait list and the event, and
+  /// it returns a status. With `wait` the call returns when the command is complete.
   template <typename Give>
   cl_int Enqueue(cl_command_queue native, CommandKind kind, cl_uint count, const cl_event* events, cl_event* out,
                  Give give, bool wait = false);
@@ -91,11 +92,11 @@ class Driver {
   static void Retain(Event& event) { event.refs.fetch_add(1, std::memory_order_relaxed); }
   static void Release(Event& event);
 
-  /// Whether a device is lost, or was reset while this process used it. So it is until the process ends.
+  /// Whether a device is lost, or was reset while this process used it. It stays lost until the process ends.
   [[nodiscard]] bool Lost(std::uint32_t device);
 
   // Memory of a device. CL_MEM_OBJECT_ALLOCATION_FAILURE: there is no room; CL_OUT_OF_RESOURCES: the device is lost.
-  // Without the emulator there is always room.
+  // When the emulator is gone, there is always room.
   cl_int TakeMemory(const Device& device, std::uint64_t bytes);
   void GiveMemory(std::uint32_t device, std::uint64_t bytes);
 
@@ -109,13 +110,14 @@ class Driver {
                cl_event* out, std::unique_lock<std::mutex> order, std::shared_lock<std::shared_mutex> no_failure,
                bool wait);
   void Computed(CommandId id, cl_event native, cl_int status);
-  /// PoCL 3.1 does not call back for an event that fails because its wait list did.
+  /// Looks for commands that have failed at PoCL without a callback: PoCL 3.1 does not call back for an event that
+  /// fails because its wait list did.
   void LookForFailures();
   void Modelled(const Timeline::Submission& command, Instant began, Instant ended, Client::Ending ending);
   void Gone();
   static void Complain(const char* what);
 
-  /// Takes what the timeline has decided, carries it out, and unlocks.
+  /// Applies what the timeline has decided, and unlocks.
   void CarryOut(std::unique_lock<std::mutex> lock);
   void NoteEnds(std::vector<Event*>& ended);
   void NoteSubmission(CommandId id);
@@ -134,7 +136,7 @@ class Driver {
   std::mutex mutex_;
   std::condition_variable completed_;
   Timeline timeline_;
-  std::unordered_map<CommandId, Event*> events_;  // a reference to each, until it is complete
+  std::unordered_map<CommandId, Event*> events_;  // holds a reference to each event until its command is complete
   std::unordered_map<cl_command_queue, std::shared_ptr<Queue>> queues_;
   std::deque<Timeline::Submission> outbox_;
   std::set<std::uint32_t> lost_;  // devices

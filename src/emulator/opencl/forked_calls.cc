@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a child process finds that was forked without exec: a table in which every function fails. The child has none of
+// The table of functions of a child process that was forked without exec: every function fails. The child has neither
 // the driver's threads nor PoCL's, locks may be held for ever, and the connection to the emulator is its parent's.
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ template <typename R, typename... A>
 R CL_API_CALL Fails(A... arguments) {
   SayOnce();
   if constexpr (std::is_pointer_v<R> && sizeof...(A) > 0) {
-    // A function that makes something tells its error in its last argument.
+    // A function that creates an object returns its error through its last argument.
     const auto last = std::get<sizeof...(A) - 1>(std::tie(arguments...));
     if constexpr (std::is_same_v<decltype(last), cl_int* const>)
       if (last != nullptr) *last = kGone;

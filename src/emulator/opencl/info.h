@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers a clGet…Info call by OpenCL's rules about sizes.
+// Returns a value from a clGet…Info call by OpenCL's rules about sizes.
 #pragma once
 
 #include <cstring>

@@ -15,11 +15,11 @@ std::string NameOf(cl_kernel kernel) {
   return name.data();
 }
 
-/// Stands in for a kernel that is not computed: complete when its wait list is.
+/// Enqueues a command in place of a kernel that is not computed. It is complete when its wait list is.
 cl_int Nothing(cl_command_queue queue, cl_uint count, const cl_event* waits, cl_event* event) {
   cl_command_queue_properties properties = 0;
   Pocl().clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr);
-  // A marker without a wait list would wait for everything in a queue out of order.
+  // In an out-of-order queue, a marker without a wait list would wait for all earlier commands.
   if (count > 0 || (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0)
     return Pocl().clEnqueueMarkerWithWaitList(queue, count, waits, event);
   cl_context context = nullptr;

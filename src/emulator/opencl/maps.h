@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is mapped: an unmap copies in what was mapped for writing.
+// The mapped regions and the costs of mapping. An unmap copies in a region that was mapped for writing.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace weir::emulator::cl {
 
-/// A map copies out, unless the program overwrites everything.
+/// The cost of a map: it copies out, unless the program overwrites the whole region.
 inline Work MapWork(cl_map_flags flags, std::uint64_t bytes) {
   return (flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0 ? Work{} : CopyWork(core::EngineKind::kCopyOut, bytes);
 }
@@ -24,7 +24,7 @@ class Maps {
     const std::lock_guard lock(mutex_);
     mapped_[{object, mapped}].push_back({(flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0, bytes});
   }
-  /// What the unmap costs.
+  /// Removes a region and returns the cost of the unmap.
   Work Remove(cl_mem object, const void* mapped) {
     const std::lock_guard lock(mutex_);
     const auto found = mapped_.find({object, mapped});
@@ -40,7 +40,7 @@ class Maps {
   std::map<std::pair<cl_mem, const void*>, std::vector<std::pair<bool, std::uint64_t>>> mapped_;
 };
 
-/// Never destroyed, like the driver.
+/// The mapped regions of the process. Never destroyed, like the driver.
 inline Maps& TheMaps() {
   static Maps& maps = *new Maps;
   return maps;

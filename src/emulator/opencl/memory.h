@@ -6,7 +6,8 @@
 
 namespace weir::emulator::cl {
 
-/// The device that memory of a context is taken from: its first. Null: it has no device of ours.
+/// The device from which memory of a context is allocated: the context's first. Null: the context has no emulated
+/// device.
 const Driver::Device* DeviceOf(cl_context context);
 /// The size of the largest buffer.
 std::uint64_t LargestBuffer(const Driver::Device& device);

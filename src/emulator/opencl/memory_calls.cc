@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers and images: the emulator has to have room for them.
+// Buffers and images, whose memory is allocated at the emulator.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -20,7 +20,7 @@ struct Held {
   std::vector<Callback> callbacks{};  // the program's, for the object's end
 };
 
-/// The objects that take memory of a device.
+/// The objects that hold memory of a device.
 class Objects {
  public:
   void Add(cl_mem object, const Held& held) {
@@ -51,7 +51,8 @@ Objects& AllObjects() {
   return all;
 }
 
-/// A program that is told of an object's end can rely on its memory being free: the emulator has it before.
+/// Called at an object's end. The emulator releases the memory before the program's callbacks are called, so that a
+/// program can rely on the memory being free.
 void CL_CALLBACK GiveBack(cl_mem object, void*) {
   Guarded([&] {
     const Held held = AllObjects().Take(object);
@@ -69,7 +70,7 @@ cl_int CL_API_CALL SetDestructorCallback(cl_mem object, void(CL_CALLBACK* call)(
   });
 }
 
-/// Notes what PoCL has made. Otherwise gives the memory back.
+/// Records the object that PoCL has made. If there is none, returns the memory to the emulator.
 void Keep(cl_mem made, const Driver::Device& device, std::uint64_t bytes) {
   if (made != nullptr) {
     AllObjects().Add(made, {.device = device.number, .bytes = bytes});
@@ -84,7 +85,7 @@ cl_mem Answer(cl_mem made, cl_int status, cl_int* error) {
   return made;
 }
 
-/// `make`: (error) to a buffer of PoCL's.
+/// `make` makes PoCL's buffer; its argument receives the error.
 template <typename Make>
 cl_mem MakeBuffer(cl_context context, std::size_t size, cl_int* error, Make make) {
   cl_mem made = nullptr;
@@ -104,7 +105,7 @@ cl_mem MakeBuffer(cl_context context, std::size_t size, cl_int* error, Make make
   return Answer(made, status, error);
 }
 
-/// How large an image is, is known when PoCL has made it.
+/// Allocates the memory of an image after PoCL has made the image, because only then its size is known.
 cl_mem KeepImage(cl_context context, const cl_image_desc* description, cl_mem made, cl_int* error) {
   if (made == nullptr) return nullptr;
   const cl_int status = Guarded([&]() -> cl_int {

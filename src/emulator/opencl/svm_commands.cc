@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared virtual memory, of the coarse-grained kind: its memory is taken from the device, its maps are copies.
+// Coarse-grained shared virtual memory. Its memory is allocated on the device, and its maps are copies.
 #include <map>
 #include <mutex>
 #include <vector>
@@ -16,7 +16,7 @@ struct Allocation {
   std::uint64_t bytes = 0;
 };
 
-/// What clSVMAlloc has given out.
+/// The allocations of clSVMAlloc.
 class Allocations {
  public:
   void Add(void* at, const Allocation& allocation) {
@@ -74,7 +74,7 @@ cl_int CL_API_CALL EnqueueFree(cl_command_queue queue, cl_uint pointers, void* l
                                cl_uint count, const cl_event* events, cl_event* out) {
   return Guarded([&] {
     CommandKind kind{.type = CL_COMMAND_SVM_FREE};
-    // With a function of its own, the program calls clSVMFree there.
+    // If the program passes a function of its own, that function calls clSVMFree.
     if (free == nullptr && list != nullptr)
       kind.when_complete = [freed = std::vector<void*>(list, list + pointers)] {
         for (void* one : freed) AllAllocations().Free(one);

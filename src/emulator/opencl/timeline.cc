@@ -32,7 +32,8 @@ void Timeline::GiveLanesBack(QueueId id) {
   queues_.erase(id);
 }
 
-/// The lane of a queue in order; of one out of order, the one with the least to do.
+/// The lane for the queue's next command. An in-order queue has one lane. An out-of-order queue uses its lane with the
+/// fewest commands, and gets further lanes up to kLanesPerQueueMax.
 std::uint32_t Timeline::LaneFor(QueueId id, Queue& queue) {
   const auto least =
       std::ranges::min_element(queue.lanes, {}, [this](std::uint32_t lane) { return lanes_[lane].in_flight.size(); });
@@ -52,7 +53,7 @@ std::uint32_t Timeline::LaneFor(QueueId id, Queue& queue) {
     best = lanes_.size();
     lanes_.push_back({.device = queue.device, .users = {}, .in_flight = {}});
   }
-  if (best == lanes_.size()) return *least;  // it has all of the device's already
+  if (best == lanes_.size()) return *least;  // the queue has all lanes of the device already
   lanes_[best].users.insert(id);
   queue.lanes.push_back(static_cast<std::uint32_t>(best));
   return queue.lanes.back();
@@ -128,7 +129,7 @@ void Timeline::Computed(Instant now, CommandId id, int status, Duration cpu) {
   Settle();
 }
 
-/// Takes a command that the model has done with out of its lane. Null: the end of the command is known already.
+/// Removes a command that the model has ended from its lane. Null: the end of the command is known already.
 Timeline::Command* Timeline::Land(Instant now, CommandId id) {
   Move(now);
   const auto flying = in_flight_.find(id);
@@ -184,7 +185,7 @@ void Timeline::Advance(QueueId id) {
   const auto found = queues_.find(id);
   if (found == queues_.end()) return;
   Queue& queue = found->second;
-  // Complete() may change this queue again; Settle then comes back.
+  // Complete() may change this queue again; Settle then calls Advance again.
   for (auto next = queue.waiting.begin(); next != queue.waiting.end();) {
     const CommandId command = *next++;
     if (Submit(id, queue, command))
@@ -200,10 +201,10 @@ void Timeline::Advance(QueueId id) {
   if (queue.removed && queue.open.empty()) GiveLanesBack(id);
 }
 
-/// Hands a command to the model when its time has come. False: it has not come.
+/// Submits a command to the model if the command need not wait any longer. False: it has to wait.
 bool Timeline::Submit(QueueId id, Queue& queue, CommandId which) {
   Command& command = commands_.at(which);
-  if (command.modelled) return true;  // it has failed
+  if (command.modelled) return true;  // the command has failed
   if (command.waits > 0) return false;
   if (command.work.cost == Work::Cost::kNone || abandoned_) {
     MarkModelled(which, command);
@@ -239,8 +240,10 @@ void Timeline::NoteFinished(CommandId id, const Command& command) {
   if (command.computed && command.modelled) queues_.at(command.queue).finished.insert(id);
 }
 
-/// What waits for it in the same queue in order fails at once, before it could be submitted. The rest fails when this
-/// command is complete, so that it isn't complete before.
+/// Fails a command that PoCL has failed or refused. Commands that wait for it in the same in-order queue fail at once,
+/// before
+/// they could be submitted. Other commands that wait for it fail when it is complete, so that they do not complete
+/// first.
 void Timeline::Fail(CommandId failed, int status) {
   std::vector<CommandId> failing{failed};
   while (!failing.empty()) {
@@ -258,7 +261,7 @@ void Timeline::Fail(CommandId failed, int status) {
   }
 }
 
-/// The CPU driver computes it nevertheless, unlike what Fail is for.
+/// Fails a command that PoCL still computes, because the device has failed it. It is complete once it is computed.
 void Timeline::Lose(CommandId id, Command& command, int status) {
   if (command.status < 0) return;
   command.lost = true;
@@ -301,7 +304,7 @@ Timeline::Phase Timeline::PhaseOf(CommandId id) const {
   const auto flying = in_flight_.find(id);
   if (flying != in_flight_.end())
     return lanes_[flying->second].in_flight.front() == id ? Phase::kRunning : Phase::kSubmitted;
-  if (found->second.queue == 0) return Phase::kSubmitted;  // as OpenCL has it for user events
+  if (found->second.queue == 0) return Phase::kSubmitted;  // the state that OpenCL gives user events
   return found->second.modelled ? Phase::kRunning : Phase::kQueued;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When commands go to the model, and when they are complete. Pure: no OpenCL calls, and `now` is an argument.
+// Decides when commands go to the model, and when they are complete. Pure: no OpenCL calls, and `now` is an argument.
 //
-//   a command:  waits for its wait list and, in a queue in order, for the submission of the commands before it
+//   a command:  waits for its wait list and, in an in-order queue, for the submission of the commands before it
 //                  │          (a measured command also waits until it is computed, because its cost is known then)
 //                  ▼
 //               submitted ──▶ modelled ─┐
@@ -9,9 +9,9 @@
 //
 // Laws (timeline_test.cc):
 // - A command is complete when it is both computed and modelled, and not before everything in its wait list is.
-// - Commands of a queue in order are submitted and complete in order.
-// - A command completes once. When one fails, everything that waits for it fails.
-// - What the device has failed is complete when it is computed: until then the CPU driver may write to its memory.
+// - Commands of an in-order queue are submitted and complete in order.
+// - A command completes once. When a command fails, all commands that wait for it fail.
+// - A command that the device has failed is complete when it is computed: until then PoCL may write to its memory.
 // - Without the model, a command is complete when it is computed.
 #pragma once
 
@@ -31,13 +31,13 @@ namespace weir::emulator::cl {
 /// 0: no command.
 using CommandId = std::uint64_t;
 
-/// What a command costs on the device.
+/// The cost of a command on the device.
 struct Work {
   enum class Cost : std::uint8_t { kNone, kKnown, kMeasured };
   Cost cost = Cost::kNone;
   core::EngineKind engine = core::EngineKind::kCompute;
   Duration time{};    // kKnown
-  double factor = 1;  // kMeasured: of the CPU time
+  double factor = 1;  // kMeasured: multiplies the CPU time
   Bytes bytes{};      // of a copy
   std::uint32_t units = 0;
 };
@@ -48,9 +48,10 @@ struct Times {
 
 class Timeline {
  public:
-  static constexpr std::size_t kLanesPerQueueMax = 8;  // of a queue out of order
+  static constexpr std::size_t kLanesPerQueueMax = 8;  // for an out-of-order queue
   static constexpr std::size_t kInFlightMax = 64;      // commands of a lane that the model has at once
-  /// Beyond it queues share lanes. With a lane for each of 64 devices, a client of the emulator has 256.
+  /// Queues share lanes when there are this many. Each device without a lane gets one beyond this number: with 64
+  /// devices these are 256 at most, the emulator's limit of a client's queues.
   static constexpr std::size_t kLanesMax = 192;
   /// CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, CL_OUT_OF_RESOURCES.
   static constexpr int kWaitListFailed = -14;
@@ -62,7 +63,7 @@ class Timeline {
   enum class Order : std::uint8_t { kCommand, kMarker, kBarrier };
   enum class Phase : std::uint8_t { kQueued, kSubmitted, kRunning, kComplete };
 
-  /// A command that goes to the model. `lane` is the number of a queue there.
+  /// A command that goes to the model. `lane` is the number of the emulator's queue.
   struct Submission {
     CommandId command = 0;
     std::uint32_t device = 0, lane = 0;
@@ -74,16 +75,17 @@ class Timeline {
   struct End {
     CommandId command = 0;
     int status = 0;     // negative: it failed
-    bool lost = false;  // because of the device
+    bool lost = false;  // the command failed because the device did
     Times times;
   };
 
   /// `depth`: commands that the device holds for a queue; 0: no limit.
   QueueId AddQueue(std::uint32_t device, bool in_order, std::size_t depth);
-  /// Its commands still complete.
+  /// Removes a queue. Its commands still complete.
   void RemoveQueue(QueueId queue);
-  /// What has become of the wait list before. kLost: the device has failed a part of it, and the CPU driver, which
-  /// knows nothing of it, computes the command. kFailed: it does not.
+  /// The state of the wait list when a command is added. kLost: the device has failed a command of it; PoCL has seen no
+  /// failure and still computes the added command. kFailed: a command of it failed at PoCL, which computes nothing
+  /// then.
   enum class Before : std::uint8_t { kGood, kLost, kFailed };
   /// `waits` may contain commands that are complete.
   CommandId Add(Instant now, QueueId queue, Order order, const Work& work, std::span<const CommandId> waits,
@@ -91,16 +93,16 @@ class Timeline {
   CommandId AddUserEvent(Instant now);
 
   void SetUserEvent(Instant now, CommandId event, int status);
-  /// The CPU driver has done the command. `cpu`: what it took; `status`: negative when it failed.
+  /// Records that PoCL has ended the command. `cpu`: the CPU time that it took; `status`: negative if it failed.
   void Computed(Instant now, CommandId command, int status, Duration cpu);
-  /// The model has done a command that was submitted.
+  /// Records that the model has completed a submitted command.
   void Modelled(Instant now, CommandId command, Instant began, Instant ended);
-  /// The device has failed a command that was submitted. The CPU driver knows nothing of it.
+  /// Records that the device has failed a submitted command. PoCL computes the command nevertheless.
   void Failed(Instant now, CommandId command);
-  /// The model is gone.
+  /// Records that the model is gone.
   void Abandon(Instant now);
 
-  /// What happened in the calls before, in order. The caller takes it.
+  /// The submissions and ends that earlier calls have decided, in order. They are returned once.
   std::vector<Submission> TakeSubmissions();
   std::vector<End> TakeEnds();
 
@@ -122,17 +124,17 @@ class Timeline {
     bool in_order = true, removed = false;
     std::size_t depth = kInFlightMax;
     std::vector<std::uint32_t> lanes;
-    std::set<CommandId> open, waiting;  // not complete; of those, not submitted
+    std::set<CommandId> open, waiting;  // not complete; those of open that are not submitted
     std::set<CommandId> finished;       // computed and modelled, not complete yet
     CommandId last = 0, barrier = 0;
   };
   struct Command {
     QueueId queue = 0;  // 0: a user event
     Work work;
-    std::size_t waits = 0;             // of its wait list, not complete
+    std::size_t waits = 0;             // commands of its wait list that are not complete
     std::vector<CommandId> waiters{};  // commands that have it in their wait list
     bool computed = false, modelled = false;
-    bool lost = false;  // the device has failed it, or something in its wait list
+    bool lost = false;  // the device has failed this command, or one in its wait list
     int status = 0;
     Duration cpu{};
     Times times{};

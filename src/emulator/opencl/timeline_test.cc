@@ -206,7 +206,7 @@ class Player {
     Check();
   }
 
-  /// Everything that is still open is done; then nothing may be left.
+  /// Ends everything that is still open. Then nothing may be left.
   void Drain() {
     while (!users_.empty()) SetUser(0), Check();
     for (bool did = true; did;) {
@@ -227,8 +227,8 @@ class Player {
     std::vector<CommandId> waits;
     bool submitted = false, computed = false, modelled = false, ended = false;
     bool device_failed = false;
-    bool refused = false;  // when it was added: the CPU driver does not have it
-    bool lost = false;     // by the device: itself, or what it waits for
+    bool refused = false;  // refused when it was added, so that PoCL does not have it
+    bool lost = false;     // the device has failed this command, or one that it waits for
     int computed_status = 0, status = 0;
     Instant model_end{};
   };
@@ -272,7 +272,7 @@ class Player {
     timeline_.SetUserEvent(now_, users_.front(), status);
     users_.pop_front();
   }
-  /// As PoCL does: in order where the queue is, and never before the wait list is computed.
+  /// Computes a command as PoCL does: in order in an in-order queue, and never before the wait list is computed.
   bool Compute(int status) {
     for (auto& [queue, left] : uncomputed_)
       for (auto at = left.begin(); at != left.end(); ++at) {
