@@ -37,7 +37,7 @@ LiveView::~LiveView() {
 
 void LiveView::Show(const Snapshot& snapshot, const std::string& policy, Part part, Duration elapsed, Duration span) {
   if (!in_place_) {
-    next_line_ = std::max(next_line_, std::min(kLineEvery, span / 2));  // the first one after a moment
+    next_line_ = std::max(next_line_, std::min(kLineEvery, span / 2));  // the first line appears after a moment
     if (part != Part::kMeasuring || elapsed < next_line_) return;
     next_line_ += kLineEvery;
     fmt::print(out_, "{}, {:.0f} of {:g} s:", policy, SecondsOf(elapsed), SecondsOf(span));

@@ -85,7 +85,7 @@ struct Outcome {
   double wait = 0;  // its fraction of wall time at the gate
   std::int64_t frames = 0, late_frames = 0;
 };
-/// What a policy tries to keep; a report marks only misses of that.
+/// What a policy tries to keep. A report marks only misses of this goal.
 enum class Goal : std::uint8_t { kNothing, kShares, kRates };
 Goal GoalOf(std::string_view policy);
 /// Whether its rate is at least 98 % of the promised one.
@@ -93,7 +93,8 @@ bool RateIsKept(const Workload& workload, const Outcome& outcome);
 
 Outcome Judge(const DemoResult& result, std::size_t phase, std::size_t program);
 
-/// Nearest rank: the smallest value that at least the fraction `p` (0 … 1] of all values don't exceed. 0 of no values.
+/// The percentile by nearest rank: the smallest value that is not exceeded by at least the fraction `p` (0 … 1] of all
+/// values. 0 without values.
 double Percentile(std::vector<double> values, double p);
 
 /// The latencies, in milliseconds, of a program's frames that ended in [begin_ns, end_ns).

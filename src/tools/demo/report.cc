@@ -185,7 +185,7 @@ std::string RateVerdict(const DemoResult& result, std::size_t p) {
   return fmt::format("<p>Rates{}: {}.</p>\n", result.Mark(), text);
 }
 
-/// The share that missed its promise by most; or the rates, if the policy keeps those.
+/// The share that missed its promise by most. For a policy that keeps rates: how these were kept.
 std::string Verdict(const DemoResult& result, std::size_t p) {
   if (GoalOf(result.phases[p].policy) == Goal::kRates) return RateVerdict(result, p);
   std::string text;

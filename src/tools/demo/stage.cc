@@ -27,7 +27,7 @@ constexpr Duration kReadyLimit = seconds(15);  // of the display and of the dash
 constexpr Duration kDaemonLimit = seconds(5);
 constexpr Duration kFramesLimit = seconds(60);  // a program first loads and compiles its shaders
 
-/// A pipe by which a child tells one line once it is ready. The child's end is inherited.
+/// A pipe into which a child writes one line once it is ready. The child inherits its end.
 struct ReadyPipe {
   platform::Fd ours, child_end;
   static Result<ReadyPipe> Make() {
@@ -36,7 +36,7 @@ struct ReadyPipe {
       return Fail(Errc::kIo, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
     return ReadyPipe{platform::Fd(ends[0]), platform::Fd(ends[1])};
   }
-  /// Empty: the child has ended, or told nothing in time.
+  /// Empty: the child has ended, or wrote nothing in time.
   std::string ReadLine(Child& child) {
     child_end.Reset();
     std::string text;
@@ -54,7 +54,7 @@ struct ReadyPipe {
   }
 };
 
-/// Checked before the first phases run.
+/// Whether the daemon has all policies. Checked before the first phase runs.
 Status CheckPolicies(const ControlClient& client, const std::vector<std::string>& wanted) {
   WEIR_TRY(const auto reply, client.Get("/v1/policies"));
   WEIR_TRY(const auto policies, PoliciesFromJson(reply));
@@ -187,7 +187,7 @@ Status Stage::StartDashboard(const std::string& listen) {
   return Ok();
 }
 
-/// Through `weir run`, as a user would do.
+/// Starts a program with `weir run`, as a user would.
 Status Stage::StartProgram(const Workload& workload) {
   ChildSpec spec{{"/proc/self/exe", "run", "--socket", client().socket_path(), "--name", workload.name, "--weight",
                   fmt::format("{}", workload.weight)},

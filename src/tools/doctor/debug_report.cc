@@ -69,7 +69,7 @@ ordered_json Listing(const std::string& folder) {
   return out;
 }
 
-/// The end of a private daemon's log, in lines; empty: there is none.
+/// The last lines of a private daemon's log; empty: there is no log.
 ordered_json EndOfLog(const std::string& path) {
   ordered_json lines = ordered_json::array();
   const auto text = platform::ReadFile(path, kLogBytesMax);

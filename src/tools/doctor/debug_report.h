@@ -10,7 +10,7 @@
 
 namespace weir::cli {
 
-/// Where the daemon does not answer, its part says why.
+/// If the daemon does not answer, its part of the report says why.
 nlohmann::ordered_json DebugReport(const Places& places, const ControlClient& client);
 
 }  // namespace weir::cli

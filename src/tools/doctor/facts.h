@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts that the doctor has gathered. Plain values, so that tests of the judgement can make them up.
+// The facts that the doctor has gathered. Plain values, so that tests of the conclusions can construct them.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,7 @@ const Finding* Find(const std::vector<Finding>& findings, const std::string& id)
   return found == findings.end() ? nullptr : &*found;
 }
 
-/// Expects the finding at that level, and that every other level than "fine" gives a reason or a remedy.
+/// Expects the finding at that level. Every finding that is not "fine" must give a reason or a remedy.
 void ExpectFinding(const DoctorFacts& facts, const std::string& id, Level level) {
   const std::vector<Finding> findings = Judge(facts);
   const Finding* found = Find(findings, id);

@@ -19,10 +19,10 @@ using modules::ProfiledKernel;
 using modules::ProfiledPair;
 
 constexpr double kBesideEnough = 0.9;   // with less overlap, the measured slowdown is marked as too small
-constexpr double kHardlySlower = 0.02;  // of times alone, on average: noise
-// copies of each kernel in a scenario: the largest number in gCloud (section V.D)
+constexpr double kHardlySlower = 0.02;  // as a fraction of times alone, on average: counts as noise
+// Copies of each kernel in a scenario: the largest number in gCloud (section V.D).
 constexpr int kCopies = 7;
-constexpr double kFewObservations = 10;   // three kernels give twelve
+constexpr double kFewObservations = 10;   // three kernels give twelve observations
 constexpr double kFasterThanAlone = 0.9;  // a smaller ratio is a measurement error
 using Weights = InterferenceModel::Weights;
 
@@ -40,7 +40,7 @@ struct SlowdownCell {
   double slowdown = 0, beside = 1;
 };
 
-/// By [kernel, neighbour]; pairs without a measurement are absent. For two of one kind: the mean of both.
+/// By [kernel, neighbour]. Pairs without a measurement are absent. A kernel beside itself has the mean of both times.
 std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> SlowdownCells(const KernelProfile& profile) {
   std::map<std::pair<std::size_t, std::size_t>, SlowdownCell> cells;
   for (const ProfiledPair& pair : profile.pairs) {

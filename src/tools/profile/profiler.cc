@@ -108,7 +108,7 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
   json body{{"module", kernel.work.module},  {"blob", kernel.blob},
             {"kernel", kernel.work.kernel},  {"arguments", kernel.work.arguments},
             {"device", out_.profile.device}, {"seconds_max", SecondsOf(order_.time_max)}};
-  // From here on, its runs beside others also teach the service's placement.
+  // Once its time alone is known, the kernel's runs beside others also teach the service's placement.
   if (kernel.alone_s > 0) body["need"] = modules::NeedOf(kernel);
   if (measure) body["measure"] = true;
   const std::string target = "/v1/runs/" + id;
@@ -128,7 +128,8 @@ Result<json> Profiler::RunOnce(const ProfiledKernel& kernel, const std::atomic<b
   return run;
 }
 
-/// Uses a separate run, because counting takes time. If the host cannot count all loads, the declared ones stay.
+/// Measures the loads in a separate run, because counting takes time. If the host cannot count all loads, the declared
+/// loads stay.
 Status Profiler::MeasureLoads(ProfiledKernel& kernel, std::unique_ptr<HeldRun>& held) {
   WEIR_TRY(const json run, RunOnce(kernel, stopping_, held, /*measure=*/true));
   const auto measured = run.find("measured");

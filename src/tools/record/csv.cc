@@ -12,19 +12,19 @@ namespace {
 
 constexpr const char* kUnknown = "NA";
 
-/// What a column's value is made from.
+/// The input from which the values of a row are computed.
 struct CsvFrame {
   const FrameRow& row;
   const ProcessView& process;
   std::int64_t start_ns;
-  std::int64_t between_presents_ns;  // -1: the surface's present before this one isn't known
+  std::int64_t between_presents_ns;  // -1: the surface's previous present is unknown
   double target_ms;
 };
 
 std::string Ms(std::int64_t ns) { return fmt::format("{:.4f}", static_cast<double>(ns) * 1e-6); }
 std::string Known(bool known, std::int64_t ns) { return known ? Ms(ns) : kUnknown; }
 
-/// Quoted where it has to be; a tenant chooses its name.
+/// A text cell, quoted if necessary. The text is a name that a tenant chooses, so it may contain any character.
 std::string Text(const std::string& text) {
   std::string out;
   for (const char c : Printable(text)) out += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -37,7 +37,7 @@ bool CountsBusyTime(const CsvFrame& f) {
 }
 bool HasTimestamps(const CsvFrame& f) { return f.process.meter == "timer-query"; }
 
-/// As PresentMon's PresentRuntime: which interface presented.
+/// The interface that presented, as PresentMon's PresentRuntime.
 std::string Runtime(const CsvFrame& f) {
   if (f.process.api == "gl") return "GL";
   if (f.process.api == "vulkan") return "Vulkan";
@@ -51,7 +51,7 @@ struct CsvColumn {
   std::string (*value)(const CsvFrame&);
 };
 
-// The one list; docs/record.md says what each means. PresentMon's own first, in its order.
+// The list of all columns; docs/record.md describes each. PresentMon's own columns come first, in its order.
 constexpr std::array kCsvColumns{
     CsvColumn{"Application", [](const CsvFrame& f) { return Text(f.process.program); }},
     CsvColumn{"ProcessID", [](const CsvFrame& f) { return fmt::format("{}", f.row.pid); }},
@@ -107,7 +107,7 @@ std::string CsvHeader() {
 
 std::string CsvRows::Row(const FrameRow& row, const ProcessView& process) {
   Last& last = last_[{row.pid, row.surface}];
-  // Only of neighbours: after a frame that was lost the one before the last isn't the one before.
+  // The time between presents is known only for consecutive frames. If a frame between them was lost, it is not.
   const bool neighbours = last.end_ns > 0 && last.end_ns == row.begin_ns;
   const CsvFrame frame{row, process, start_ns_, neighbours ? row.present_ns - last.present_ns : -1, target_ms_};
   last = {row.present_ns, row.end_ns};

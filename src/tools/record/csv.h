@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames as comma-separated values with the column names of PresentMon 2, so that viewers of its files read ours. What
-// can't be known from within the program (when a frame was displayed, which input it answers) is NA.
+// Frames as comma-separated values with the column names of PresentMon 2, so that viewers of its files can read them.
+// Values that cannot be measured within the program (when a frame was displayed, which input it answers) are NA.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace weir::cli {
 
-/// The names of the columns, with a line's end.
+/// The names of the columns, with a line end.
 std::string CsvHeader();
 
 class CsvRows {
  public:
-  /// `start_ns`: what CPUStartTime counts from. `target_ms`: the latency promised, or the interval of the promised
-  /// rate; 0: none.
+  /// `start_ns`: the origin of CPUStartTime. `target_ms`: the promised latency, or the interval of the promised rate;
+  /// 0: none.
   CsvRows(std::int64_t start_ns, double target_ms) : start_ns_(start_ns), target_ms_(target_ms) {}
 
   /// Rows of a surface must come in order. `process`: the presenting process, as far as it is known.

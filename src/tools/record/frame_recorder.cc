@@ -12,7 +12,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr std::size_t kTraceRoomLeft = std::size_t{4} << 20;  // more than one reply's frames, and the end
+constexpr std::size_t kTraceRoomLeft = std::size_t{4} << 20;  // enough for one reply's frames and the trace's end
 
 core::FramePromise PromiseOf(const VgpuView& vgpu) { return {vgpu.settings.fps, vgpu.settings.latency}; }
 
@@ -73,7 +73,7 @@ Status FrameRecorder::ReadVgpu() {
 }
 
 Status FrameRecorder::Poll(std::int64_t until_ns) {
-  WEIR_TRY_STATUS(ReadVgpu());  // first, so that whose frames come is known
+  WEIR_TRY_STATUS(ReadVgpu());  // first, so that the processes of the frames are known
   WEIR_TRY(const nlohmann::json reply, client_.Get(fmt::format("{}/frames?after={}", VgpuTarget(vgpu_.name), next_)));
   WEIR_TRY(const FrameRows frames, FrameRowsFromJson(reply));
   next_ = frames.next;
@@ -81,7 +81,7 @@ Status FrameRecorder::Poll(std::int64_t until_ns) {
   std::string csv;
   for (const FrameRow& row : frames.rows)
     if (row.begin_ns >= start_ns_ && row.end_ns <= until_ns && times_.size() < kFramesMax) Keep(row, csv);
-  // Both, whatever becomes of the other.
+  // Both files are written, even if one write fails.
   const Status csv_written = csv_ ? csv_->Write(csv) : Ok();
   const Status trace_written = trace_ ? trace_->Write(encoder_->Take()) : Ok();
   return csv_written ? trace_written : csv_written;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the frames of one vGPU from the daemon, a little at a time, and puts each into the files that were asked for.
+// Polls the frames of one vGPU from the daemon and writes each to the requested files.
 #pragma once
 
 #include <cstdint>
@@ -24,21 +24,21 @@ struct RecordPaths {
 
 class FrameRecorder {
  public:
-  /// Some 400 MiB of figures, and hours of frames.
+  /// Upper bound of the recorded frames: hours of frames, and about 400 MiB in memory.
   static constexpr std::size_t kFramesMax = 10'000'000;
 
-  /// Of frames that began at `start_ns` or later.
+  /// Records the frames that began at `start_ns` or later.
   FrameRecorder(ControlClient client, VgpuView vgpu, std::int64_t start_ns);
 
-  /// Makes the files, and passes over the frames that there are already.
+  /// Makes the files, and skips the frames that the daemon already has.
   Status Begin(const RecordPaths& paths);
-  /// Reads what came since the last time. Frames that ended after `until_ns` are left out.
+  /// Reads the frames since the last call. Frames that ended after `until_ns` are left out.
   Status Poll(std::int64_t until_ns);
-  /// No more fits into the trace, or into memory.
+  /// Whether no more frames fit into the trace, or into memory.
   [[nodiscard]] bool Full() const;
-  /// Processes that the daemon lists on the vGPU now.
+  /// Whether the daemon lists processes on the vGPU.
   [[nodiscard]] bool Attached() const { return !vgpu_.processes.empty(); }
-  /// Ends the files in good order; what was recorded before an error is in them, too.
+  /// Completes and closes the files. They also contain what was recorded before an error.
   Status End(std::int64_t until_ns);
   [[nodiscard]] RecordingSummary Summary(std::string ended_by, Duration recorded) const;
 
@@ -46,7 +46,7 @@ class FrameRecorder {
   struct Known {
     ProcessView process;
     std::uint64_t frames = 0;
-    std::optional<std::uint32_t> in_trace;  // its place among the trace's processes
+    std::optional<std::uint32_t> in_trace;  // the process's index in the trace
   };
   Status ReadVgpu();
   void Keep(const FrameRow& row, std::string& csv);
@@ -57,7 +57,7 @@ class FrameRecorder {
   std::int64_t start_ns_;
   std::int64_t next_ = 0;
   std::int64_t ring_lost_at_begin_ = 0;
-  std::int64_t charged_at_ns_ = 0;  // of the last charge in the trace
+  std::int64_t charged_at_ns_ = 0;  // time of the last charge in the trace
   std::uint64_t log_lost_ = 0;
   std::map<std::int64_t, Known> known_;  // by pid
   std::set<std::pair<std::int64_t, std::int64_t>> surfaces_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that grows while something is recorded: what was written stays, whatever comes after.
+// A file that grows during a recording. Written data stays in the file even if a later write fails.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace weir::cli {
 
 class OutputFile {
  public:
-  /// Replaces what `path` held. "-": the standard output.
+  /// Replaces the file at `path`. "-": the standard output.
   static Result<OutputFile> Make(const std::string& path);
 
   /// kResourceExhausted on a full disk, kIo otherwise; the message says how much the file holds.
   Status Write(std::string_view text) { return Write(std::as_bytes(std::span(text))); }
   Status Write(std::span<const std::byte> bytes);
-  /// Tells what a close may tell (a quota, a network's file system).
+  /// Closes the file. An error may appear only now, for example with a quota or on a network file system.
   Status Close();
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::size_t written() const { return written_; }

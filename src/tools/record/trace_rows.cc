@@ -11,7 +11,7 @@ std::uint64_t Bounded(std::int64_t ns, std::int64_t max) {
   return static_cast<std::uint64_t>(std::clamp<std::int64_t>(ns, 0, std::max<std::int64_t>(max, 0)));
 }
 
-/// As a whole number of `unit`s.
+/// `value` times `unit` as a whole number, at most `max`; 0 for a value that is not finite.
 std::uint64_t Scaled(double value, double unit, double max) {
   return std::isfinite(value) ? static_cast<std::uint64_t>(std::llround(std::clamp(value * unit, 0.0, max))) : 0;
 }

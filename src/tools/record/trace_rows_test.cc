@@ -30,7 +30,7 @@ TEST(TraceRows, TheSpansOfAFrameFollowEachOther) {
 
 TEST(TraceRows, AChargeIsThatOfTheLastReadingOfTheAccount) {
   VgpuView vgpu;
-  vgpu.totals.gpu_ns = 900;  // with what was reported since
+  vgpu.totals.gpu_ns = 900;  // includes what was reported after the last reading
   vgpu.totals.settled_ns = 700;
   vgpu.totals.settled_at_ns = 50;
   EXPECT_EQ(TraceChargeOf(vgpu), (proto::TraceCharge{.at_ns = 50, .total_ns = 700}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scenarios expect of a policy is not met when the policy is broken on purpose.
+// Policies that are broken on purpose do not meet the expectations of the scenarios.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace weir::cli {
 namespace {
 
-/// Of the scenario, played with policies of this maker's; none: our own.
+/// The unmet expectations of the scenario, played with the policies of this maker; without a maker, with Weir's own.
 std::vector<std::string> UnmetOf(const std::string& name, const engine::PolicyMaker& maker) {
   auto scenario = LoadScenario(name);
   EXPECT_TRUE(scenario) << scenario.error().message;
@@ -23,7 +23,7 @@ std::vector<std::string> UnmetOf(const std::string& name, const engine::PolicyMa
   return unmet;
 }
 
-/// A policy with something wrong in what it is told or what it says.
+/// A policy whose input or verdicts are altered.
 class Broken final : public core::Policy {
  public:
   using Fault = std::function<void(core::PolicyInput&, std::vector<core::VgpuView>&)>;
@@ -45,7 +45,7 @@ class Broken final : public core::Policy {
   std::function<void(core::Verdict&)> after_;
 };
 
-/// Breaks the policy of this name, and leaves others alone.
+/// Breaks the policy of this name only.
 engine::PolicyMaker Breaking(std::string_view policy, Broken::Fault before,
                              std::function<void(core::Verdict&)> after = {}) {
   return [=](const core::PolicyEntry& entry, const core::PolicyParams& params) -> std::unique_ptr<core::Policy> {

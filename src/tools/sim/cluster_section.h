@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a scenario file that are about a cluster which runs kernels: [cluster], [[kernel]], and what runs and
-// sweeps say of them. Templates over the file's reader (ScenarioReader), so that they need no TOML library.
+// Reads the parts of a scenario file about a cluster that runs kernels: [cluster], [[kernel]], and the keys of runs and
+// sweeps about them. Templates over the file's reader (ScenarioReader), so that this header needs no TOML library.
 #pragma once
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ void ReadClusterKernel(Reader& reader, sim::ClusterWorld& world) {
       reader.Complain(fmt::format("two kernels are called '{}'", kernel.name));
 }
 
-/// Pairs that were measured: of each two kernels, or none.
+/// Reads the measured pairs. Either all pairs of kernels are given, or none.
 template <typename Reader>
 void ReadClusterPairs(Reader& reader, sim::ClusterWorld& world) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> known;
@@ -82,7 +82,7 @@ void ReadClusterPairs(Reader& reader, sim::ClusterWorld& world) {
                                 world.kernels.size(), known.size()));
 }
 
-/// Where the file has kernels.
+/// Reads the cluster, if the file has kernels.
 template <typename Reader>
 void ReadClusterWorld(Reader& reader, std::optional<sim::ClusterWorld>& world) {
   if (!reader.Has("kernel")) return;
@@ -130,7 +130,7 @@ void ReadClusterRun(Reader& reader, const sim::ClusterWorld& world, sim::Cluster
       reader.Complain(fmt::format("no kernel '{}'", name));
   const std::size_t turn = run.kernels.empty() ? world.kernels.size() : run.kernels.size();
   run.runs = static_cast<std::uint32_t>(std::max<std::size_t>(turn, 1));
-  // Lists are a sweep's.
+  // A list instead of a number belongs to a sweep and is read there.
   if (reader.table()["runs"].is_number()) reader.Whole("runs", run.runs, 1, kClusterRunsMax);
   reader.Span("gap_ms", run.gap, 1e-3);
   if (reader.table()["shuffle"].is_number()) reader.Whole("shuffle", run.shuffle, 0, 1e9);
@@ -140,7 +140,7 @@ void ReadClusterRun(Reader& reader, const sim::ClusterWorld& world, sim::Cluster
   if (reader.table()["threads"].is_number()) reader.Whole("threads", run.threads, 0, 1024);
 }
 
-/// A run for each number of `runs`, `blocks`, `threads` or `shuffle`, called LABEL-NUMBER.
+/// Adds a run for each number in the list of `runs`, `blocks`, `threads` or `shuffle`, called LABEL-NUMBER.
 template <typename Reader, typename Add>
 void ReadClusterSweep(Reader& reader, const sim::ClusterWorld& world, sim::Run run, const std::string& label, Add add) {
   ReadClusterRun(reader, world, run.cluster);

@@ -9,7 +9,7 @@ namespace weir::cli {
 namespace {
 
 constexpr std::int64_t kSpanLeastNs = 1'000'000'000;
-constexpr std::size_t kFramesLate = 8;  // that a timestamp may come late (docs/protocol/trace.md)
+constexpr std::size_t kFramesLate = 8;  // frames by which a timestamp may be late (docs/protocol/trace.md)
 
 using FrameWeights = std::vector<double>;  // by frame
 using LoopKey = std::pair<std::uint32_t, std::uint32_t>;
@@ -21,7 +21,7 @@ std::map<LoopKey, std::vector<std::size_t>> FramesByLoop(const proto::Trace& tra
   return loops;
 }
 
-/// Each value becomes the mean of those up to `reach` before and after it.
+/// Replaces each value by the mean of the values up to `reach` frames before and after it.
 void Smooth(const std::vector<std::size_t>& frames, std::size_t reach, FrameWeights& weights) {
   std::vector<double> sums(frames.size() + 1);
   for (std::size_t i = 0; i < frames.size(); ++i) sums[i + 1] = sums[i] + weights[frames[i]];
@@ -43,11 +43,11 @@ FrameWeights WeightsOf(const proto::Trace& trace) {
   return weights;
 }
 
-/// A stretch of the record and what was charged in it.
+/// The time between two charges of the record, and the GPU time charged in it.
 struct Charged {
   std::int64_t from_ns = 0, to_ns = 0;
   double ns = 0;
-  double weight = 0, frames = 0;  // of the frames in it
+  double weight = 0, frames = 0;  // sum of weights, and number, of the frames in it; a frame may count in part
   [[nodiscard]] double Scale() const { return weight > 0 ? ns / weight : 1; }
   [[nodiscard]] double Mean() const { return frames > 0 ? ns / frames : 0; }
 };
@@ -64,7 +64,7 @@ std::vector<Charged> SpansOf(const proto::Trace& trace) {
   return spans;
 }
 
-/// Calls `visit` with each span that the frame is in, and the part of the frame that is.
+/// Calls `visit` with each span that overlaps the frame, and the part of the frame that lies in it.
 template <typename Visit>
 void ForEachSpan(const proto::TraceFrame& frame, std::vector<Charged>& spans, const Visit& visit) {
   auto span = std::ranges::upper_bound(spans, frame.begin_ns, {}, &Charged::to_ns);
@@ -96,7 +96,8 @@ std::vector<Duration> FrameCosts(const proto::Trace& trace) {
     });
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const proto::TraceFrame& frame = trace.frames[i];
-    // What lies before the first charge or after the last is taken to cost what frames next to it cost in the mean.
+    // The part of a frame before the first charge or after the last one gets the mean cost of the nearest span's
+    // frames.
     const Charged& nearest = frame.begin_ns < spans.front().from_ns ? spans.front() : spans.back();
     double outside = 1, scale = 0;
     ForEachSpan(frame, spans, [&](const Charged& span, double part) {

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMsNs = 1'000'000;
 constexpr std::int64_t kStart = 1000 * kMsNs;
 
-/// Frames of 10 ms for four seconds, with the GPU time that `gpu` says.
+/// Frames of 10 ms for four seconds, with the GPU time that `gpu` returns.
 proto::Trace TraceWith(const std::string& meter, std::uint64_t (*gpu)(int frame)) {
   proto::Trace trace;
   trace.processes.push_back({.pid = 1, .program = "p", .api = "gl", .renderer = "r", .meter = meter});

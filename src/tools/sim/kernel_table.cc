@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What became of a cluster scenario's kernels, a row for each kernel in each run.
+// The results of a cluster scenario's kernels, with a row for each kernel in each run.
 #include <fmt/format.h>
 
 #include "cli/common/table.h"

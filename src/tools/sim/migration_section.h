@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a scenario file that are about tasks on several nodes: [[node]], [network], [[task]], and what runs and
-// sweeps say of them. Templates over the file's reader (ScenarioReader), so that they need no TOML library.
+// Reads the parts of a scenario file about tasks on several nodes: [[node]], [network], [[task]], and the keys of runs
+// and sweeps about them. Templates over the file's reader (ScenarioReader), so that this header needs no TOML library.
 #pragma once
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ void ReadMigrationParting(Reader& reader, sim::MigrationWorld& world) {
   if (parting.until <= parting.at) reader.Complain("a parting ends after it begins: until > at");
 }
 
-/// Where the file has tasks.
+/// Reads the nodes and tasks, if the file has tasks.
 template <typename Reader>
 void ReadMigrationWorld(Reader& reader, std::optional<sim::MigrationWorld>& world) {
   if (!reader.Has("task")) return;
@@ -106,7 +106,7 @@ void ReadMigrationWorld(Reader& reader, std::optional<sim::MigrationWorld>& worl
   if (world->nodes.empty()) reader.Complain("tasks need a [[node]]");
 }
 
-/// "partition" and what goes with it.
+/// Reads "partition" and the other keys of a run about tasks.
 template <typename Reader>
 void ReadMigrationRun(Reader& reader, const sim::MigrationWorld& world, sim::MigrationRun& run) {
   static constexpr std::array<std::pair<std::string_view, sim::Shortage>, 3> kOthers{
@@ -145,7 +145,7 @@ void ReadMigrationRun(Reader& reader, const sim::MigrationWorld& world, sim::Mig
   each("copies", [&](Reader&, const std::string& of, double number) { run.copies[of] = static_cast<int>(number); });
 }
 
-/// A run for each size of one task, called LABEL-SIZE.
+/// Adds a run for each size of one task, called LABEL-SIZE.
 template <typename Reader, typename Add>
 void ReadMigrationSweep(Reader& reader, const sim::MigrationWorld& world, sim::Run run, const std::string& label,
                         Add add) {

@@ -19,7 +19,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kProgressSteps = 50;  // progress is told this often a run
+constexpr int kProgressSteps = 50;  // progress is reported this often in each run
 
 double MeanFps(const sim::RunRecord& run, const sim::TenantRecord& tenant) {
   sim::Expectation whole{.metric = "fps", .run = run.label, .tenant = tenant.name};
@@ -133,7 +133,7 @@ std::string RunTable(const Played& played, bool color) {
   if (played.scenario.migration) return TaskTable(played, color);
   if (played.scenario.cluster) return KernelTable(played, color);
   constexpr auto kRight = Table::Align::kRight;
-  constexpr std::size_t kRowsMax = 24;  // of tenants in one run
+  constexpr std::size_t kRowsMax = 24;  // rows of tenants for one run
   Table table({{"RUN"},
                {"TENANT"},
                {"FPS", kRight},

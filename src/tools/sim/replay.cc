@@ -13,19 +13,20 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kRounds = 12;               // of the fit
+constexpr int kRounds = 12;               // upper bound of the rounds of a fit
 constexpr double kTolerance = 0.005;      // of a rate
-constexpr Duration kMargin = seconds(5);  // played before and after what is counted: policies and meters settle
-constexpr Duration kAccountEvery = milliseconds(100);  // as weir-gpu-account reads it
-constexpr int kFramesAhead = 2;                        // as the emulated GL driver
+constexpr Duration kMargin = seconds(5);  // played before and after the counted time; policies and meters settle
+constexpr Duration kAccountEvery = milliseconds(100);  // the interval of weir-gpu-account
+constexpr int kFramesAhead = 2;                        // as in the emulated GL driver
 constexpr std::uint64_t kGpuPresentMostNs = 1'000'000;
 
 Duration Scaled(std::uint64_t ns, double factor) {
   return Duration{static_cast<std::int64_t>(static_cast<double>(ns) * factor)};
 }
 
-/// Of the present of a software renderer, what the device did not take is the program's own. A GPU's present may also
-/// wait until the device has done the frames before, which takes as long as others keep it; the shortest did not.
+/// The part of a present that is the program's own time. For a software renderer, this is the time beyond the device's
+/// cost. A GPU's present may also wait until the device has completed earlier frames, which depends on other programs;
+/// the shortest present of the window is taken as one that did not wait.
 std::uint64_t OwnPresentNs(const proto::TraceFrame& frame, Duration cost, bool software, std::uint64_t shortest_ns) {
   const std::uint64_t busy = frame.present_ns + frame.sync_ns;
   const auto cost_ns = static_cast<std::uint64_t>(cost.count());
@@ -112,7 +113,7 @@ sim::Tenant Replay::TenantOf(std::size_t i) const {
   tenant.settings.cap = Share{std::clamp<std::uint32_t>(trace.header.cap_ppm, 10'000, Share::kWholePpm)};
   tenant.settings.fps = static_cast<double>(trace.header.fps_milli) * 1e-3;
   tenant.settings.latency = Duration{static_cast<std::int64_t>(trace.header.latency_ns)};
-  tenant.finishes = software;  // its workers take turns on the CPUs in small slices
+  tenant.finishes = software;  // a software renderer's workers take turns on the CPUs in small slices
   tenant.batch = software ? microseconds(500) : milliseconds(2);
   tenant.queue = software ? 4 : 8;
   if (emulated()) {
@@ -153,7 +154,8 @@ sim::Tenant Replay::ProgramsFrom(std::size_t i, double part) const {
   return tenant;
 }
 
-/// From a margin before `from_ns` to one after `to_ns`. What comes before the record began is what it begins with.
+/// The scenario from a margin before `from_ns` to a margin after `to_ns`. Time before the record's beginning is filled
+/// with the record's first frames.
 sim::Scenario Replay::ScenarioOf(std::int64_t from_ns, std::int64_t to_ns) const {
   sim::Scenario scenario;
   scenario.name = "replay";
@@ -205,8 +207,9 @@ std::vector<Recorded> Replay::PlayPart(std::int64_t from_ns, std::int64_t to_ns,
   return all;
 }
 
-/// A rate that is bounded by the device or a pace says nothing of the program's own time: a factor that rates within
-/// the tolerance do not ask for would wander, and the best ones need not be the last.
+/// A rate that the device or a pace bounds does not depend on the program's own time. The factor of such a program
+/// would drift, so a factor is changed only if its rate is outside the tolerance. The factors of the best round are
+/// kept, which need not be the last one.
 void Replay::Calibrate() {
   const std::vector<Recorded> goal = Count(from_ns_, Middle());
   std::vector<double> best = factors_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-/// Frames one after the other for ten seconds: `think`, then a present that takes `present` of which the device works
+/// Consecutive frames for ten seconds: `think`, then a present that takes `present`, in which the device works for
 /// `gpu`.
 proto::Trace Of(const std::string& vgpu, std::uint64_t think, std::uint64_t present, std::uint64_t gpu,
                 std::uint64_t wait = 0) {
@@ -47,7 +47,8 @@ TEST(Replay, CountsWhatWasRecorded) {
 }
 
 TEST(Replay, AFrameThatAnEndOfTheTimeCutsCountsByItsPart) {
-  // 24 frames of 400 ms, and others from half of the first to half of the last of them: 23 frames in 9.2 s.
+  // 24 frames of 400 ms. The common time begins in the middle of the first and ends in the middle of the last of them,
+  // so that 23 frames in 9.2 s count.
   auto slow = Of("slow", 300 * kMs, 100 * kMs, 80 * kMs);
   slow.frames.resize(24);
   auto between = Of("between", 9 * kMs, kMs, kMs);
@@ -83,7 +84,7 @@ TEST(Replay, AnswersWhatAnotherPolicyWouldHaveDone) {
 constexpr core::DeviceConfig kCard{
     .arbitration = core::Arbitration::kTimeSlice, .slice = milliseconds(2), .switch_cost = microseconds(20)};
 
-/// Eight programs on an emulated card, with weights and frames that differ. The rates take four fifths of it.
+/// Eight programs on an emulated card, with different weights and frames. The promised rates need four fifths of it.
 sim::Scenario EightOnACard(sim::Meter meter) {
   constexpr std::array kFrameMs{8, 4, 12, 6, 20, 5, 16, 10};
   constexpr std::array kWeight{30U, 20U, 15U, 10U, 10U, 5U, 5U, 5U};
@@ -130,7 +131,7 @@ proto::Trace TraceOf(const sim::Tenant& tenant, const sim::TenantRecord& record,
                             .think_ns = ns(std::max<std::int64_t>(frame.latency_ns - held - frame.took_ns, 0)),
                             .held_ns = ns(held),
                             .present_ns = ns(frame.took_ns),
-                            .gpu_ns = ns(frame.took_ns),  // as a meter that counts what others do
+                            .gpu_ns = ns(frame.took_ns),  // as a meter that also counts other programs' work
                             .pace_ns = ns(frame.pace_ns),
                             .wait_ns = ns(frame.wait_ns)});
   }
@@ -158,7 +159,7 @@ struct Off {
   double rate = 0, share = 0;
 };
 
-/// By how much the model of a recorded run's second half is off, at most.
+/// The largest errors of the model for the second half of a recorded run.
 Off WorstOf(sim::Meter meter, const std::string& policy, const core::DeviceConfig& device) {
   Replay replay = Made(TracesOf(meter, policy));
   replay.PlayOn(device);
@@ -182,7 +183,7 @@ TEST(Replay, OfACardShowsItsRatesAndShares) {
   }
 }
 
-// Without the meter it would be off by 0.02, without the account by 0.06.
+// Without the meter the share would be off by 0.02, without the account by 0.06.
 TEST(Replay, ChargesWhatTheMetersSaidAndCorrectsItAsTheAccountDid) {
   const Off off = WorstOf(sim::Meter::kCall, "reserve", kCard);
   EXPECT_LT(off.rate, 0.05);

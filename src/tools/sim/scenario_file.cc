@@ -28,7 +28,7 @@ using sim::Scene;
 using sim::Tenant;
 
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
-constexpr Duration kLaunch = microseconds(20);  // of a compute task's launch, on the CPU
+constexpr Duration kLaunch = microseconds(20);  // CPU time of a compute task's launch
 constexpr std::size_t kTenantsMax = 1'000'000;
 
 void ReadScene(ScenarioReader& reader, Scene& scene) {
@@ -113,7 +113,7 @@ const Tenant* FindTenant(const Scenario& scenario, std::string_view name) {
   return nullptr;
 }
 
-/// The settings of a tenant, changed by what the table holds.
+/// Reads the settings of a tenant, changed by the keys of the table.
 void ReadTenantSettings(ScenarioReader& reader, const Scenario& scenario, const std::string& name,
                         engine::VgpuSettings& settings) {
   const Tenant* tenant = FindTenant(scenario, name);
@@ -160,7 +160,7 @@ void ReadRun(ScenarioReader& reader, Scenario& scenario) {
   AddRun(reader, scenario, std::move(run));
 }
 
-/// One run for each value of a parameter of selling.
+/// Adds one run for each value of a parameter of overselling.
 void ReadOversellSweep(ScenarioReader& reader, Scenario& scenario, const std::string& label, const Run& run) {
   std::string name;
   std::vector<double> values;
@@ -178,7 +178,7 @@ void ReadOversellSweep(ScenarioReader& reader, Scenario& scenario, const std::st
   }
 }
 
-/// One run for each value of one tenant's setting, or of a parameter of selling, called LABEL-VALUE.
+/// Adds one run for each value of a tenant's setting or of a parameter of overselling, called LABEL-VALUE.
 void ReadSweep(ScenarioReader& reader, Scenario& scenario) {
   Run run;
   std::string label, tenant_name;
@@ -241,7 +241,7 @@ void ReadFault(ScenarioReader& reader, Scenario& scenario) {
   scenario.faults.push_back(fault);
 }
 
-/// The names that an expectation uses, of tenants or of several ("a*").
+/// The names of tenants in an expectation. A name may stand for several tenants ("a*").
 std::vector<std::string> TenantsIn(const Expectation& expectation) {
   std::vector<std::string> names{expectation.tenant, expectation.per_tenant};
   for (const sim::Part& part : expectation.parts) names.push_back(part.tenant);
@@ -258,8 +258,8 @@ const Tenant* TenantOfRun(const Scenario& scenario, const Run& run, const std::s
   return nullptr;
 }
 
-/// Complains of a metric, a run or a tenant that there is not, before anything is played: the figure is asked for of
-/// runs without content.
+/// Reports a metric, a run or a tenant that does not exist before the scenario is played. The figure is computed for
+/// runs without content, and only errors about names count.
 void CheckNames(ScenarioReader& reader, const Scenario& scenario, const Expectation& expectation) {
   std::vector<sim::RunRecord> runs;
   for (const Run& run : scenario.runs) {
@@ -372,7 +372,7 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& place) 
 
 namespace {
 
-/// Beside the program where it is installed, else in the source tree it was built from.
+/// The folder beside an installed program, otherwise the one in the source tree of this build.
 std::filesystem::path ScenarioFolder() {
   std::error_code none;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", none);

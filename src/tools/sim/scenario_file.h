@@ -14,7 +14,8 @@ namespace weir::cli {
 /// kInvalidArgument names the place and what is allowed there.
 Result<sim::Scenario> ParseScenario(std::string_view text, const std::string& place);
 
-/// A file, or a name: then `NAME.toml` in the folder of scenarios that is installed or that of the source tree.
+/// Loads a file. A name without a folder means `NAME.toml` in the installed folder of scenarios or in the source
+/// tree's.
 Result<sim::Scenario> LoadScenario(const std::string& file_or_name);
 
 /// The files of that folder, by name.

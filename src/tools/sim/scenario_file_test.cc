@@ -29,7 +29,7 @@ sim::Scenario Read(const std::string& more = "") {
   return scenario ? *scenario : sim::Scenario{};
 }
 
-/// What is said of the least scenario with `more` behind it.
+/// The error of the least scenario followed by `more`.
 std::string FaultOf(const std::string& more) {
   const auto scenario = ParseScenario(std::string(kLeast) + more, "x.toml");
   EXPECT_FALSE(scenario) << more;

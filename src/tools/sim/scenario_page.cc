@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario's page: what was expected, what came, frames/s over time of each run.
+// A scenario's page: the expectations, the results, and frames/s over time for each run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ std::string ScenarioPage(const Played& played, const std::vector<Judged>& judged
   out += "</table>\n";
   std::size_t shown = 0;
   for (const sim::RunRecord& run : played.runs) {
-    if (++shown > kRunsMax || s.migration || s.cluster) break;  // what runs once has no rate to show
+    if (++shown > kRunsMax || s.migration || s.cluster) break;  // tasks and kernels run once, so they have no rate
     out += fmt::format("<h2>{}</h2>{}\n", EscapeHtml(run.label), FpsPlot(run));
   }
   return out + "</body></html>\n";

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-// Debian's library is built with exceptions, which we do not use: so from the header alone.
+// Debian's library is built with exceptions, which Weir does not use, so only the headers are used.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -28,7 +28,7 @@ namespace weir::cli {
 
 inline constexpr double kForever = 1e7;  // s; more than any run
 
-/// Reads the keys of one table; the first fault stays, and what is left over is one.
+/// Reads the keys of one table. The first fault is kept. A key that was not read is a fault.
 class ScenarioReader {
  public:
   ScenarioReader(const toml::table& table, std::string place) : table_(table), place_(std::move(place)) {}
@@ -64,7 +64,7 @@ class ScenarioReader {
         Complain(*node, fmt::format("'{}' is neither true nor false", key));
     }
   }
-  /// In units of `unit_s` seconds.
+  /// Reads a duration in units of `unit_s` seconds.
   void Span(const char* key, Duration& value, double unit_s, double max_s = kForever) {
     double number = SecondsOf(value) / unit_s;
     Number(key, number, 0, max_s / unit_s);
@@ -92,18 +92,18 @@ class ScenarioReader {
       else
         return Complain(one, fmt::format("'{}' holds something that is not a number", key));
   }
-  /// In MiB; a fraction of one is not kept.
+  /// Reads a size in MiB, a whole number. A fraction of a MiB in `value` is dropped.
   void Memory(const char* key, Bytes& value) {
     std::uint64_t mb = value.count >> 20;
     Whole(key, mb, 0, 1 << 24);
     value = MiB(mb);
   }
   void Settings(engine::VgpuSettings& settings);
-  /// Checked against the table of policies.
+  /// Reads a policy with its parameters and checks them against the table of policies.
   void Policy(std::string& policy, core::PolicyParams& params);
-  /// How the device is sold, with its parameters.
+  /// Reads how the device is sold, with the parameters of overselling.
   void Oversell(core::OversellMode& mode, core::PolicyParams& params);
-  /// Whose the device's memory is, with the parameters of elastic memory.
+  /// Reads how the device's memory is divided, with the parameters of elastic memory.
   void MemoryOfRun(sim::Run& run);
   const toml::table* Table(const char* key) {
     const toml::node* node = Take(key);
@@ -134,7 +134,7 @@ class ScenarioReader {
   }
   [[nodiscard]] bool Has(const char* key) const { return table_.contains(key); }
   void Complain(const std::string& text) { Complain(table_, text); }
-  /// The first fault. A key that was not read is one.
+  /// The first fault, or an error about a key that was not read.
   Status End();
   const toml::table& table() const { return table_; }
 

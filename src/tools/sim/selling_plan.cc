@@ -13,7 +13,7 @@
 namespace weir::cli {
 namespace {
 
-/// Cuts a program's frames to those that it can come to within `span`.
+/// Keeps only the frames that a program can begin within `span`.
 void CutTo(Duration span, sim::Tenant& tenant) {
   for (std::vector<sim::Demand>& frames : tenant.recorded) {
     Duration own{}, device{};
@@ -123,7 +123,7 @@ double NeedOf(const FittedTrace& trace, const SellingPlan& plan) {
 }
 
 Result<sim::Scenario> ScenarioOf(const std::vector<FittedTrace>& traces, const SellingPlan& plan) {
-  constexpr double kApart = 0.6180339887498949;  // multiples of it, less their whole part, lie far apart
+  constexpr double kApart = 0.6180339887498949;  // golden ratio: fractional parts of its multiples are spread evenly
   sim::Scenario scenario;
   scenario.name = "plan";
   scenario.title = "What each way of selling would earn";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each way of selling a device would earn: customers that run recorded programs. Pure; `weir plan`.
+// Computes what each way of selling a device would earn, with customers that run recorded programs. Pure. Used by
+// `weir plan`.
 #pragma once
 
 #include <memory>
@@ -17,59 +18,60 @@
 
 namespace weir::cli {
 
-/// "1.5,2,3": each once, within the range of static's `ratio`.
+/// Parses "1.5,2,3". Each ratio occurs once and is within the range of static overselling's `ratio`.
 Result<std::vector<double>> ParseRatios(std::string_view text);
 
-/// Parameters of selling as they are typed. kInvalidArgument for a choice, for there is none that has any.
+/// Parameters of overselling from the command line. kInvalidArgument: a value is not a number; no parameter has
+/// choices.
 Result<core::PolicyParams> OversellParamsOf(std::span<const NamedValue> typed);
 
-/// A trace, fitted.
+/// A trace whose replay was fitted.
 struct FittedTrace {
   std::shared_ptr<const Replay> replay;
   std::size_t index = 0;  // in the replay
   Recorded recorded;
-  Recorded real, model;  // its second half, and what the model says of that
+  Recorded real, model;  // the figures of its second half, and the model's figures for it
   double promised_fps = 0;
 };
 
-/// Traces that were recorded together are fitted together, since they slowed each other; the others alone. All are of
-/// one device: what a frame costs one device says nothing of another.
+/// Fits the traces. Traces that were recorded together are fitted together, because they slowed each other. All traces
+/// must be of one device, because a frame's cost on one device does not determine its cost on another.
 Result<std::vector<FittedTrace>> FitTraces(const std::vector<proto::Trace>& traces);
 
 struct SellingPlan {
   double cap = 0.5;
-  std::optional<double> fps{};  // instead of the traces' own; 0: the cap itself is promised
+  std::optional<double> fps{};  // promised rate instead of the traces' own; 0: the cap itself is promised
   int customers = 16;
   Duration span = seconds(300);
   std::uint64_t seed = 1;
   std::vector<double> ratios{1.5, 2, 3, 4};
-  core::PolicyParams params{};  // of selling, checked
+  core::PolicyParams params{};  // parameters of overselling, already checked
 };
 
-/// What each frame of the trace's programs needs of the device, for the rate that is promised.
+/// The fraction of the device that the trace's programs need for the promised rate.
 double NeedOf(const FittedTrace& trace, const SellingPlan& plan);
 
-/// A run for each way of selling. Customers run the traces in turn, each from another point of its trace on.
-/// kInvalidArgument where a trace says no rate and the plan doesn't either.
+/// A scenario with a run for each way of selling. The customers run the traces in turn, each beginning at another point
+/// of its trace. kInvalidArgument: neither a trace nor the plan states a rate.
 Result<sim::Scenario> ScenarioOf(const std::vector<FittedTrace>& traces, const SellingPlan& plan);
 
-/// A way of selling, and what it would earn. NaN where it can't be reckoned.
+/// A way of selling, and what it would earn. NaN: the figure cannot be computed.
 struct WayOfSelling {
   core::OversellMode mode = core::OversellMode::kStrict;
-  double ratio = 0;  // of static
+  double ratio = 0;  // for static overselling
   double sold = 0, sold_ratio = 0, device_use = 0, broken = 0;
   double revenue = 0, penalty = 0, net = 0;  // per hour
 };
-/// "strict", "static 1.5", "adaptive".
+/// The name of a way of selling: "strict", "static 1.5", "adaptive".
 std::string NameOf(const WayOfSelling& way);
 
-/// Of the runs of such a scenario.
+/// The ways of selling and their earnings, from the runs of such a scenario.
 std::vector<WayOfSelling> WaysOf(const sim::Scenario& scenario, const std::vector<sim::RunRecord>& runs);
 
-/// The one that earns most; where some earn the same, that which breaks less, then the first. There must be one.
+/// The way that earns most. Among equals, the one that breaks fewer promises, then the first one. `ways` is not empty.
 const WayOfSelling& BestOf(std::span<const WayOfSelling> ways);
 
-/// Which is the best, and why, in a sentence.
+/// A sentence that names the best way and the reason.
 std::string VerdictText(std::span<const WayOfSelling> ways);
 
 }  // namespace weir::cli

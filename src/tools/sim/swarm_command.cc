@@ -15,8 +15,8 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kObjected = 1;          // exit status
-constexpr std::size_t kShownMax = 5;  // objections of a seed, where there are many seeds
+constexpr int kObjected = 1;          // exit status if there are objections
+constexpr std::size_t kShownMax = 5;  // objections shown for each seed if there are many seeds
 
 std::string CommandOf(std::uint64_t seed) { return fmt::format("weir sim swarm --seed {}", seed); }
 

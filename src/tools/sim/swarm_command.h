@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir sim swarm: random scenarios, one a seed.
+// weir sim swarm: random scenarios, one for each seed.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace weir::cli {
 struct SwarmFlags {
   std::int64_t seeds = 100;
   std::int64_t from = 1;
-  std::int64_t seed = 0;  // only this one, with everything that was drawn; 0: `seeds` of them
+  std::int64_t seed = 0;  // play only this seed and print everything that was drawn; 0: play `seeds` seeds
 };
 
-/// The exit status: 1 when something objected.
+/// Returns the exit status: 1 if a check has objected.
 Result<int> Swarm(const Session& session, const SwarmFlags& flags);
 
 }  // namespace weir::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What became of the tasks of a migration scenario, a row each.
+// The results of a migration scenario's tasks, with a row for each task.
 #include <fmt/format.h>
 
 #include "cli/common/table.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace from its file.
+// Reads a trace from its file.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace weir::cli {
 
-/// Its errors name the file and say how a trace is made.
+/// Errors name the file and say how to record a trace.
 Result<proto::Trace> LoadTrace(const std::string& file);
 
 }  // namespace weir::cli
