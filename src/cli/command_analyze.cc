@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir analyze: the bytes of its buffers that each work-item of a kernel reads and writes, and whether it may be split.
+// weir analyze: which bytes of its buffers each work-item of a kernel reads and writes, and whether the kernel may be
+// split.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// weir completion SHELL prints a script for a shell. The script asks `weir complete -- WORDS` what may follow, so that
-// it need not be written again when commands change.
+// weir completion SHELL prints a script for a shell. The script calls `weir complete -- WORDS` for the words that may
+// follow, so the script does not depend on the commands.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@
 namespace weir::cli {
 namespace {
 
-/// Instead of words: the shell completes a file's name.
+/// Printed to make the shell complete a file's name.
 constexpr const char* kFilesMark = ":files";
 
 constexpr std::string_view kBash = R"script(# bash completion of weir. To use it:  source <(weir completion bash)
@@ -82,7 +82,7 @@ Result<int> PrintScript(const std::string& name) {
   return 0;
 }
 
-/// The names that the daemon knows. None without a daemon: a shell that asks has no use for an error.
+/// Prints the names that the daemon knows. Without a daemon, prints nothing, because a shell cannot use an error.
 void PrintNames(const Session& session, const std::string& target, const char* list, const std::string& word) {
   const auto reply = session.client().Get(target);
   if (!reply) return;
@@ -90,7 +90,7 @@ void PrintNames(const Session& session, const std::string& target, const char* l
     if (const std::string name = TextField(one, "name"); name.starts_with(word)) fmt::print("{}\n", name);
 }
 
-/// The words may say where the daemon is.
+/// Applies the words that select a daemon.
 void TakePlaces(Session& session) {
   const std::vector<std::string>& words = session.program;
   for (std::size_t i = 0; i + 2 < words.size() && words[i] != "--"; ++i) {

@@ -44,7 +44,7 @@ class DashboardProgram {
     WEIR_TRY(program.process_, platform::OpenPidFd(program.pid_));
     return program;
   }
-  /// Empty: it has ended, and has printed why.
+  /// Empty: the program has ended, and has printed the reason.
   [[nodiscard]] std::string ReadAddress() const {
     std::string line;
     char part[256];
@@ -58,7 +58,7 @@ class DashboardProgram {
     return line;
   }
   [[nodiscard]] int process() const { return process_.get(); }
-  /// Returns its exit code.
+  /// Waits for the end of the program and returns its exit code.
   [[nodiscard]] int Wait() const {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
@@ -72,8 +72,8 @@ class DashboardProgram {
   platform::Fd process_, address_;
 };
 
-/// Opens the page by a file that only this user can read and that leads to it: every user can read the command lines of
-/// programs, and the address has the token.
+/// Opens the page in a browser by way of a file that redirects to it and that only this user can read. The address
+/// contains the token and must not be in a command line, which every user can read.
 class OpenedPage {
  public:
   OpenedPage(const std::string& folder, const std::string& address) {

@@ -24,8 +24,8 @@ struct EventsFlags {
   bool follow = false;
 };
 
-/// Reads events from where it stopped. After a restart of the daemon, whose numbers start at 1 again, it reads from the
-/// start.
+/// Reads the events after the last one that it has read. After a restart of the daemon, event numbers start at 1 again,
+/// and the reader starts again as well.
 class EventReader {
  public:
   explicit EventReader(ControlClient client) : client_(std::move(client)) {}

@@ -13,7 +13,7 @@ Command AddHelp(Command app, Session& session) {
   const Command command =
       AddCommand(app, "help", "Print the help of a command", "  weir help\n  weir help vgpu create\n", session);
   command.SetUsage("weir help [COMMAND...]");
-  // CLI11 would take the words for commands that are given: they are removed from the command line first.
+  // CLI11 would parse the words as given commands, so they are removed from the command line first.
   command.WhenGiven([root = &app.app(), &session] {
     session.action = [root, &session]() -> Result<int> {
       const CLI::App* asked = root;
@@ -28,7 +28,7 @@ Command AddHelp(Command app, Session& session) {
         asked = next;
         name += " " + next->get_name();
       }
-      // Not help(): of a command whose subcommand is given, that is the subcommand's.
+      // help() would return the help of a given subcommand, so the formatter is called directly.
       fmt::print("{}", asked->get_formatter()->make_help(asked, name, CLI::AppFormatMode::Normal));
       return 0;
     };

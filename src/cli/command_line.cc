@@ -38,7 +38,7 @@ std::size_t FirstPositional(const CLI::App& app, const std::vector<std::string>&
 /// A command whose arguments include a program, or the words of another command.
 struct ProgramCommand {
   const CLI::App* command;
-  bool needs_dashes;  // its arguments may name something else instead
+  bool needs_dashes;  // the program follows "--", because other arguments have another meaning
 };
 
 /// Removes the program from `arguments`: its name and everything after it. Otherwise CLI11 would parse `weir run top`

@@ -66,7 +66,7 @@ Result<int> ShowMemoryParams(const Session& session, const MemoryFlags& flags) {
   return 0;
 }
 
-/// The daemon knows the memory of emulated devices. That of a GPU is asked from its OpenCL driver, which identifies the
+/// The daemon knows the memory size of emulated devices. For a GPU, the OpenCL driver is queried, which identifies the
 /// GPU by UUID or PCI address. The embedded device is the first device of the first OpenCL driver.
 Result<Bytes> SizeOfDevice(const Snapshot& node, const std::string& name) {
   const auto device = std::ranges::find(node.devices, name, &DeviceView::name);

@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr int kAnswerMs = 300'000;  // contents are copied, programs are built again, and a kernel may have to end
+constexpr int kAnswerMs = 300'000;  // time to copy contents, to build programs again, and for a running kernel to end
 
 /// The relay of a program that 'weir run --node' started; without a pid, the only relay.
 Result<std::string> FindRelay(const std::string& run_dir, const std::string& pid) {

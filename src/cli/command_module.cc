@@ -34,7 +34,7 @@ struct ModuleFlags {
   Duration time_max = seconds(60);
 };
 
-/// Empty: this node is asked.
+/// The managers to use; empty: the request goes to this node.
 std::string ManagersOf(const ModuleFlags& flags) {
   if (!flags.socket.empty()) return {};
   return flags.managers.empty() ? EnvironmentVariable("WEIR_MANAGER") : flags.managers;
@@ -56,7 +56,7 @@ Result<ModuleClient> ClientOf(const Session& session, const ModuleFlags& flags) 
 
 std::string ModuleTarget(const std::string& name) { return "/v1/modules/" + http::PercentEncode(name); }
 
-/// `none`: what is said if there are none.
+/// `none`: the text to print if there are no modules.
 void PrintModules(const json& modules, const std::string& none = {}) {
   Table table({{"MODULE"}, {"KERNEL"}, {"BLOB"}, {"WHAT IT DOES"}});
   for (const json& module : modules)
@@ -157,7 +157,7 @@ Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
   }
   const bool done = TextOf(run, "state") == "done";
   if (done && !flags.output.empty()) WEIR_TRY_STATUS(WriteOutput(client, run, flags.output));
-  // The service keeps results until then. With --id the user decides when the run is forgotten.
+  // The service keeps a run until it is deleted. With --id, the user decides when to delete it.
   if (flags.id.empty()) (void)client.Ask("DELETE", "/v1/runs/" + http::PercentEncode(id));
   if (session.json && flags.output != "-") PrintJson(run);
   if (!session.json)

@@ -147,7 +147,7 @@ Result<int> SetPolicy(const Session& session, const std::string& name, const std
   return 0;
 }
 
-/// The programs that the daemon keeps running, by pidfd.
+/// Pidfds of the programs that the daemon keeps running.
 std::vector<platform::Fd> HelpersOf(const json& status) {
   std::vector<platform::Fd> helpers;
   for (const json& helper : status.value("helpers", json::array()))

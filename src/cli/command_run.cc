@@ -59,7 +59,7 @@ int Execute(std::vector<std::string> arguments) {
   return error == ENOENT ? kCannotFind : kCannotExecute;
 }
 
-/// Only OpenCL goes to another machine.
+/// Warns if the program uses OpenGL, because only OpenCL runs on another machine.
 void WarnOfOpenGl(const std::string& name) {
   bool gl = false;
   for (const ImageFacts& image : GatherProgram(name).chain)

@@ -49,7 +49,7 @@ struct ServeFlags {
   bool quiet = false;
 };
 
-/// Portals for tenants on other machines.
+/// Adds the portals for tenants on other machines.
 Status AddPortals(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   const std::string program = FindHelper(self, kPortal);
   if (!flags.listen.empty()) {
@@ -90,7 +90,7 @@ Status CheckPortsAreFree(const daemon::ServeOptions& options) {
   return status;
 }
 
-/// The page for browsers.
+/// Adds the page for browsers.
 Status AddPage(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.http.empty()) return Ok();
   WEIR_TRY(const http::Address address, http::ParseAddress(flags.http));
@@ -104,7 +104,7 @@ Status AddPage(const ServeFlags& flags, const std::filesystem::path& self, daemo
   return Ok();
 }
 
-/// PATH=VGPU, for memory followed by ",size=SIZE". `form` describes the syntax in errors.
+/// Parses PATH=VGPU, for memory followed by ",size=SIZE". `form` describes the syntax in errors.
 Result<daemon::GuestSetup> ParseGuest(std::string text, daemon::GuestSetup::Way way, const std::string& form) {
   const std::string given = text;
   daemon::GuestSetup guest{.program = {}, .path = {}, .vgpu = {}, .way = way};
@@ -126,7 +126,7 @@ Result<daemon::GuestSetup> ParseGuest(std::string text, daemon::GuestSetup::Way 
   return guest;
 }
 
-/// Portals for virtual machines that are tenants.
+/// Adds the portals for virtual machines that are tenants.
 Status AddGuests(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   using Way = daemon::GuestSetup::Way;
   const std::string program = FindHelper(self, kPortal);
@@ -151,7 +151,7 @@ Result<std::string> NameOfThisMachine() {
   return std::string(host);
 }
 
-/// HOST:PORT with a valid port number.
+/// Whether the text is HOST:PORT with a valid port number.
 bool IsNodeAddress(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return false;
@@ -161,7 +161,7 @@ bool IsNodeAddress(std::string_view text) {
   return error == std::errc() && stopped == end && port > 0 && port < 65536;
 }
 
-/// Peers that run parts: HOST:PORT=FILE, HOST:PORT=VGPU.
+/// Adds the peers that run parts, from HOST:PORT=FILE and HOST:PORT=VGPU.
 Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   const std::string program = FindHelper(self, kRelay);
   for (const bool plain : {false, true})
@@ -177,7 +177,7 @@ Status AddPeers(const ServeFlags& flags, const std::filesystem::path& self, daem
   return Ok();
 }
 
-/// This node's offer of parts, and its use of other nodes' offers.
+/// Adds this node's offer of parts, and its use of other nodes' offers.
 Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, const daemon::ServeOptions& options,
                 daemon::MemberSetup& member) {
   member.executor = options.executor;
@@ -205,7 +205,7 @@ Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, cons
   return Ok();
 }
 
-/// The membership in a cluster.
+/// Adds the membership in a cluster.
 Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.managers.empty()) return Ok();
   WEIR_TRY_STATUS(cluster::ParseAddresses(flags.managers));
@@ -225,7 +225,7 @@ Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, dae
   return Ok();
 }
 
-/// The module service, in a vGPU that may be created later.
+/// Adds the module service, which runs in a vGPU that may be created later.
 Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.modules.empty()) {
     if (flags.store.empty() && flags.placement.empty() && flags.units == 0) return Ok();
@@ -236,7 +236,8 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
                              .vgpu = flags.modules,
                              .store = flags.store.empty() ? state + "/modules" : flags.store,
                              .state_file = state + "/modules.json"};
-  // In a shared folder, blobs may be referenced only by processes that are not running now, so that none is removed.
+  // Blobs are removed only from the default folder. In a shared folder, a blob may be referenced by a process that does
+  // not run at the moment.
   if (flags.store.empty())
     setup.options = {"--keep-blobs", std::to_string(static_cast<std::int64_t>(SecondsOf(modules::kKeepBlobs)))};
   if (!flags.placement.empty()) {
@@ -268,7 +269,7 @@ void AddDeviceOptions(const Command& command, ServeFlags& flags) {
                     "Time limit of an OpenCL kernel, after which its executor is ended (default: 60 s; 0: none)");
 }
 
-/// Tenants on other machines and in virtual machines, and nodes that run parts of launches.
+/// Options for tenants on other machines and in virtual machines, and for nodes that run parts of launches.
 void AddNetworkOptions(const Command& command, ServeFlags& flags) {
   command.Add("--listen", "HOST:PORT", flags.listen,
               "Address for tenants on other machines, with tokens ('weir keys'); ':7700' is on all addresses");
@@ -288,7 +289,7 @@ void AddNetworkOptions(const Command& command, ServeFlags& flags) {
   command.Add("--peer-plain", "HOST:PORT=VGPU", flags.peers_plain, "As --peer, without encryption or token");
 }
 
-/// The page for browsers.
+/// Options of the page for browsers.
 void AddPageOptions(const Command& command, ServeFlags& flags) {
   command.Add("--http", "HOST:PORT", flags.http,
               "Serve a page that shows the node and changes it, to browsers that have its token ('weir dashboard')");

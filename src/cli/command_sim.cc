@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kNotMet = 1;  // exit status: a scenario's expectation was not met
 constexpr std::int64_t kSeedsMax = 1'000'000'000;
-constexpr std::int64_t kSeedMax = std::int64_t{1} << 62;  // as many seeds again may follow
+constexpr std::int64_t kSeedMax = std::int64_t{1} << 62;  // leaves room for kSeedsMax seeds after it
 
 struct SimFlags {
   std::string scenario;                // of `weir sim run`

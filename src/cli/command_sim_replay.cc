@@ -27,7 +27,7 @@ struct ReplayFlags {
 
 constexpr std::string_view kOfDescription = "emulated:";
 
-/// The device of a description that the daemon called `name`: emulated0 is the first.
+/// The device with the daemon's name `name` in a description: emulated0 is the first.
 Result<core::DeviceConfig> DescribedDevice(const std::string& wanted, const std::string& name) {
   if (!wanted.starts_with(kOfDescription))
     return Fail(Errc::kInvalidArgument,

@@ -34,7 +34,7 @@ Result<int> PrintJsonOnce(const ControlClient& client) {
 
 TopOptions OptionsOf(const TopFlags& flags) {
   const TerminalSize size = SizeOfTerminal(STDOUT_FILENO);
-  const std::size_t rows = size.rows > 2 ? size.rows - 2 : 0;  // one blank line, and the line with the key that ends it
+  const std::size_t rows = size.rows > 2 ? size.rows - 2 : 0;  // minus a blank line and the line about the key to quit
   return {StdoutTakesColor() && !flags.no_color, TerminalGlyphs(), size.columns, rows};
 }
 
@@ -50,7 +50,7 @@ Result<int> PrintOnce(const Session& session, const TopFlags& flags) {
 }
 
 Result<int> PrintJsonForEver(const ControlClient& client, const TopFlags& flags) {
-  WEIR_TRY_STATUS(PrintJsonOnce(client));  // a daemon answers at the start
+  WEIR_TRY_STATUS(PrintJsonOnce(client));  // at the start, a missing daemon is an error
   StopSignals signals;
   bool away = false;
   while (true) {
@@ -63,8 +63,8 @@ Result<int> PrintJsonForEver(const ControlClient& client, const TopFlags& flags)
   }
 }
 
-/// Redraws whenever the terminal changes its size, and takes a new snapshot when the interval is over. While no daemon
-/// answers, the last picture stays.
+/// Takes a new snapshot and redraws after each interval, and redraws when the terminal's size changes. While no daemon
+/// answers, the last table stays.
 Result<int> Live(const ControlClient& client, const TopFlags& flags) {
   WEIR_TRY(Snapshot snapshot, TakeSnapshot(client));  // an error is shown before the alternate screen
   StopSignals signals;

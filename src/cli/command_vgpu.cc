@@ -25,7 +25,7 @@ bool IsSold(const std::vector<DeviceView>& devices, const VgpuView& vgpu) {
       devices, [&](const DeviceView& device) { return device.name == vgpu.device && device.oversell.on(); });
 }
 
-/// Two more columns if a device is oversold.
+/// The table of vGPUs, with two more columns if a device is oversold.
 Table ListTable(const Snapshot& node) {
   constexpr auto kRight = Table::Align::kRight;
   const bool sold = std::ranges::any_of(node.devices, [](const DeviceView& device) { return device.oversell.on(); });

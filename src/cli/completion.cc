@@ -12,7 +12,7 @@
 namespace weir::cli {
 namespace {
 
-/// "Print JSON; more" is "Print JSON".
+/// The first sentence or clause: "Print JSON" of "Print JSON; more".
 std::string FirstSentence(std::string_view text) {
   const std::size_t end = std::min({text.find(". "), text.find("; "), text.find('\n'), text.size()});
   return std::string(text.substr(0, end));
@@ -22,7 +22,7 @@ bool TakesValue(const CLI::Option& option) {
   return option.get_items_expected_max() > 0 && option.get_expected_max() > 0;
 }
 
-/// "on|off|status" names its choices, "FILE|DIR" does not.
+/// The choices in the name of a value's type: those of "on|off|status", but none of "FILE|DIR".
 std::vector<std::string> ChoicesInType(const std::string& type) {
   std::vector<std::string> choices;
   const bool named = type.find('|') != std::string::npos && std::ranges::all_of(type, [](unsigned char c) {
@@ -36,12 +36,12 @@ std::vector<std::string> ChoicesInType(const std::string& type) {
   return choices;
 }
 
-/// The state of a reading: which command the words have led to, and what the next word is.
+/// The state while the words are read: the command so far, and the kind of the next word.
 struct Reading {
   const CLI::App* command;
   const CLI::Option* value_of = nullptr;  // the option whose value comes next
-  std::size_t arguments = 0;              // that were given to the command
-  bool of_program = false;                // what comes next belongs to another program
+  std::size_t arguments = 0;              // number of arguments given to the command
+  bool of_program = false;                // the next words belong to another program
 };
 
 const CLI::App* CommandNamed(const CLI::App& in, const std::string& word) {
@@ -50,7 +50,7 @@ const CLI::App* CommandNamed(const CLI::App& in, const std::string& word) {
   return nullptr;
 }
 
-/// What follows the options of such a command, or `--`, is a program with its own words.
+/// Whether the command runs a program, which follows the command's options or `--`.
 bool RunsAProgram(const CLI::App& command) {
   const std::string& name = command.get_name();
   return command.get_parent() != nullptr && command.get_parent()->get_parent() == nullptr &&
@@ -60,7 +60,7 @@ bool RunsAProgram(const CLI::App& command) {
 /// Whether the word is the name of the program that the command runs.
 bool IsProgram(const Reading& reading, const std::string& word) {
   return !word.starts_with('-') && CommandNamed(*reading.command, word) == nullptr && RunsAProgram(*reading.command) &&
-         reading.command->get_name() != "record";  // whose argument is a vGPU
+         reading.command->get_name() != "record";  // the argument of record is a vGPU
 }
 
 void Read(Reading& reading, const std::string& word) {
@@ -72,7 +72,7 @@ void Read(Reading& reading, const std::string& word) {
     const CLI::Option* option = reading.command->get_option_no_throw(word);
     if (option != nullptr && TakesValue(*option)) reading.value_of = option;
   } else if (const CLI::App* next = CommandNamed(*reading.command, word)) {
-    const bool is_help = next->get_name() == "help";  // the words after it are those of another command
+    const bool is_help = next->get_name() == "help";  // the words after help name another command
     if (!is_help) reading.command = next;
     reading.arguments = 0;
   } else {
@@ -87,7 +87,7 @@ class Collector {
   void Add(const std::string& word, const std::string& summary) {
     if (word.starts_with(word_)) completion_.words.push_back({word, FirstSentence(summary)});
   }
-  /// What the value of an option, or an argument, may be.
+  /// Adds the possible values of an option or an argument.
   void AddValues(const CLI::Option& option, const CLI::App& command) {
     const std::string type = option.get_type_name();
     for (const std::string& choice : ChoicesOf(option)) Add(choice, "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may follow on a command line: the same table of commands that parses it says so. Pure.
+// Computes the words that may follow on a command line, from the same definitions of commands that parse it. Pure.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ namespace weir::cli {
 
 struct Candidate {
   std::string word;
-  std::string summary;  // its first sentence; may be empty
+  std::string summary;  // first sentence of the description; may be empty
 };
 
-/// What the word under the cursor may be. The words of each kind together are the answer.
+/// What the word under the cursor may be. All kinds together are the answer.
 struct Completion {
-  std::vector<Candidate> words;  // that begin as it does
+  std::vector<Candidate> words;  // those that begin with the word under the cursor
   bool vgpus = false;            // the name of a vGPU
   bool devices = false;          // the name of a device
   bool files = false;            // a file, a folder, or a program
 };
 
-/// `words`: those after `weir`, the last one of which is under the cursor and may be empty.
+/// `words`: the words after `weir`. The last one is under the cursor and may be empty.
 Completion Complete(const CLI::App& weir, const std::vector<std::string>& words);
 
 }  // namespace weir::cli

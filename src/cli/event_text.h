@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An event of the node as a line for people.
+// An event of the node as a line of text.
 #pragma once
 
 #include <string>

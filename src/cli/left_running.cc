@@ -25,7 +25,7 @@ AttachedProcesses::AttachedProcesses(const std::vector<VgpuView>& vgpus) {
       if (process.api == proto::NameOf(proto::Api::kModule)) continue;
       const auto pid = static_cast<pid_t>(process.pid);
       auto pidfd = platform::OpenPidFd(pid);
-      if (!pidfd) continue;  // it has ended
+      if (!pidfd) continue;  // the process has ended
       processes_.push_back(
           {pid, std::move(*pidfd), process.api == proto::NameOf(proto::Api::kOpenCl) ? vgpu.opencl : ""});
     }

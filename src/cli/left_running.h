@@ -14,18 +14,17 @@ namespace weir::cli {
 
 class AttachedProcesses {
  public:
-  /// The vGPUs while the daemon still runs. Processes are held by pidfd, so that a reused pid is not taken for one of
-  /// them.
+  /// `vgpus`: read while the daemon still runs. Processes are identified by pidfds, so that reused pids do not count.
   explicit AttachedProcesses(const std::vector<VgpuView>& vgpus);
-  /// After the daemon has ended: the number of processes that go on. An executor counts while a program is connected to
-  /// it: it outlives the program by a moment, and nothing runs in it then. Hosts of modules end with the daemon.
+  /// To be called after the daemon has ended: the number of processes that continue. An executor counts only while a
+  /// program is connected to it, because an idle executor ends by itself. Hosts of modules end with the daemon.
   [[nodiscard]] std::size_t CountLeft() const;
 
  private:
   struct Process {
     pid_t pid;
     platform::Fd pidfd;
-    std::string executor_at;  // the socket at which it serves programs; empty: it is a program itself
+    std::string executor_at;  // for an executor: the socket at which it serves programs; empty: a program
   };
   std::vector<Process> processes_;
 };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kManagerHere = "127.0.0.1:7710";
 constexpr Duration kAnswerMax = seconds(3);
-constexpr Duration kLeaderMax = seconds(8);  // longer than another manager takes to take over
+constexpr Duration kLeaderMax = seconds(8);  // longer than another manager needs to take the lead
 constexpr Duration kAskAgainAfter = milliseconds(200);
 
 }  // namespace

@@ -36,7 +36,7 @@ std::vector<Offering> OfferingIn(const json& nodes) {
   return all;
 }
 
-/// Empty: it is not there.
+/// The token file for the node; empty: the file does not exist.
 std::string TokenOf(const MigrationOptions& options, const std::string& node) {
   std::error_code none;
   const std::filesystem::path token(options.token);

@@ -19,9 +19,9 @@ struct MigrationOptions {
   std::string to = {};         // a node's name, or kAnyNode
   std::string token = {};      // a file, or a folder with NODE.token for each
   bool plain = false;          // no token
-  std::string vgpu = {};       // with `plain`; empty: the one that is offered
-  Bytes room{};                // that a node has to have free, with kAnyNode
-  std::string away_from = {};  // HOST:PORT where the program is now, which kAnyNode is not
+  std::string vgpu = {};       // with `plain`; empty: the vGPU that the node offers
+  Bytes room{};                // with kAnyNode: the free memory that a node must have
+  std::string away_from = {};  // HOST:PORT of the program's present node, which kAnyNode excludes
 };
 struct MigrationTarget {
   std::string node = {};

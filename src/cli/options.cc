@@ -118,7 +118,7 @@ Command AddCommand(Command parent, const std::string& name, const std::string& s
   const Command command(*parent.app().add_subcommand(name, summary));
   if (name == "list") command.app().alias("ls");
   if (name == "rm") command.app().alias("delete");
-  command.app().fallthrough(false);  // it has the global options itself
+  command.app().fallthrough(false);  // the command has the global options itself
   if (!examples.empty()) command.app().footer("EXAMPLES\n" + examples);
   command.AddFlag("--json", session.json, "Print JSON, in the form of docs/protocol/control-api.md");
   command.Add("--socket", "PATH", session.place_flags.socket,
@@ -133,7 +133,7 @@ Command AddCommandGroup(Command parent, const std::string& name, const std::stri
   CLI::App* group = parent.app().add_subcommand(name, summary);
   group->footer("EXAMPLES\n" + examples);
   group->require_subcommand(1);
-  group->fallthrough();  // its parent has the global options
+  group->fallthrough();  // the parent has the global options
   return Command(*group);
 }
 

@@ -21,10 +21,10 @@ class Option;
 
 namespace weir::cli {
 
-/// Ends parsing with `message`, a hint to the help, and the exit code of wrong usage.
+/// Ends parsing: `message` and a hint to the help are printed, and the exit code is that of wrong usage.
 [[noreturn]] void RejectUsage(const std::string& message);
 
-/// An option of a command, or an argument: what has no dashes before its name.
+/// An option of a command, or an argument, whose name has no dashes.
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(&option) {}
@@ -41,7 +41,7 @@ class Option {
 /// The names that OneOf has given to an option.
 std::vector<std::string> ChoicesOf(const CLI::Option& option);
 
-/// A command that is being defined. `value_name` is how the help calls the value; targets outlive the reading.
+/// A command that is being defined. `value_name` is the name of the value in the help. Targets must outlive parsing.
 class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
@@ -53,7 +53,7 @@ class Command {
              const std::string& summary) const;
   Option Add(const std::string& name, const std::string& value_name, std::vector<std::string>& target,
              const std::string& summary) const;
-  /// Zero or more.
+  /// A whole number of at least zero.
   void AddWhole(const std::string& name, const std::string& value_name, std::int64_t& target,
                 const std::string& summary) const;
   void AddWhole(const std::string& name, const std::string& value_name, std::int64_t& target, std::int64_t min,
@@ -68,7 +68,7 @@ class Command {
       return Ok();
     });
   }
-  /// The same for an option that may be repeated.
+  /// As AddParsed, for an option that may be repeated.
   template <typename Item, typename Parse>
   void AddEachParsed(const std::string& flag, const std::string& value_name, std::vector<Item>& target, Parse parse,
                      const std::string& summary) const {
@@ -83,7 +83,7 @@ class Command {
   /// first.
   void SetUsage(const std::string& usage) const;
 
-  /// Called when this is the given command, after its options are parsed.
+  /// Sets the function that is called after the options are parsed, if this command was given.
   void WhenGiven(std::function<void()> then) const;
 
   [[nodiscard]] CLI::App& app() const { return *app_; }
@@ -96,7 +96,7 @@ class Command {
   CLI::App* app_;
 };
 
-/// A subcommand with the global options and its examples. One that is called list or rm has the other usual names, too.
+/// A subcommand with the global options and examples. A command called list or rm also gets the alias ls or delete.
 Command AddCommand(Command parent, const std::string& name, const std::string& summary, const std::string& examples,
                    Session& session);
 
@@ -112,10 +112,10 @@ std::vector<std::string> NamesIn(const Table& table) {
   return names;
 }
 
-/// The settings of a vGPU; a command that creates it takes --device and --best-effort too.
+/// Adds the options of a vGPU's settings. With `creates`, also --device and --best-effort.
 void AddSettingOptions(Command command, GivenSettings& settings, bool creates);
 
-// Each adds its command to `app`; when it is the one given, session.action is set.
+// Each of these adds its command to `app`. If the command is given, session.action is set.
 void AddServe(Command app, Session& session);
 void AddDashboard(Command app, Session& session);
 void AddDevices(Command app, Session& session);
@@ -126,7 +126,7 @@ void AddMemory(Command app, Session& session);
 void AddKeys(Command app, Session& session);
 void AddMigrate(Command app, Session& session);
 void AddManager(Command app, Session& session);
-/// nodes, cluster and explain.
+/// Adds nodes, cluster and explain.
 void AddCluster(Command app, Session& session);
 void AddAnalyze(Command app, Session& session);
 void AddModule(Command app, Session& session);
@@ -144,7 +144,7 @@ void AddSim(Command app, Session& session);
 void AddSimReplay(Command sim, Session& session);
 void AddVersion(Command app, Session& session);
 Command AddHelp(Command app, Session& session);
-/// completion, which prints a shell's script, and the hidden command that the scripts call. Returns the latter.
+/// Adds completion, which prints a shell's script, and the hidden command that the scripts call. Returns the latter.
 Command AddCompletion(Command app, Session& session);
 
 }  // namespace weir::cli

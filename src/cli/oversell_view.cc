@@ -15,10 +15,10 @@ namespace {
 
 constexpr auto kRight = Table::Align::kRight;
 
-/// Rounded down: what is offered can be asked for.
+/// A percentage rounded down, so that the shown offer can be bought.
 std::string AtMost(double part) { return fmt::format("{:.0f} %", std::floor(part * 100 + 1e-6)); }
 
-/// In whatever currency the prices are; never "-0.0000".
+/// An amount in the currency of the prices; never "-0.0000".
 std::string Money(double amount) { return fmt::format("{:.4f}", std::round(amount * 1e4) / 1e4 + 0.0); }
 
 }  // namespace

@@ -54,7 +54,7 @@ std::string LastLineOf(const std::string& path) {
   return last.empty() ? "(its log is empty)" : last;
 }
 
-/// In the child of the child. Only calls that are safe after fork.
+/// Runs in the grandchild. Makes only calls that are safe after fork.
 [[noreturn]] void BecomeDaemon(char* const* argv, int null_fd, int log_fd) {
   dup2(null_fd, STDIN_FILENO);
   dup2(log_fd, STDOUT_FILENO);
@@ -122,7 +122,7 @@ Status StartPrivateDaemon(const Places& places) {
 
 namespace {
 
-/// `why`: what is known of the daemon.
+/// Waits until a daemon answers. `why`: the reason for waiting, for messages.
 Status AwaitDaemon(const Places& places, const std::string& why, const std::string& advice) {
   constexpr Duration kSayAfter = milliseconds(300);
   const Instant start = platform::Now();
@@ -156,7 +156,7 @@ Status EnsureDaemon(const Places& places, const std::string& vgpu) {
   const std::string lock_path = places.run_dir + "/private.lock";
   const Fd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   WEIR_TRY_STATUS(LockRunDir(lock, lock_path));
-  if (Answers(places.socket)) return Ok();  // another one started it meanwhile
+  if (Answers(places.socket)) return Ok();  // another process has started the daemon meanwhile
   return StartPrivateDaemon(places);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The private daemon of `weir run`, started if no daemon runs. It uses the user's run folder and ends when it is
+// The private daemon that `weir run` starts if no daemon runs. It uses the user's run folder and ends when it is
 // unused.
 #pragma once
 

@@ -12,7 +12,7 @@
 namespace weir::cli {
 namespace {
 
-/// The command that was given and those that it is in, from the outermost on.
+/// The given command and its parents, from the outermost on.
 std::vector<const CLI::App*> GivenCommands(const CLI::App& app) {
   std::vector<const CLI::App*> given{&app};
   while (!given.back()->get_subcommands().empty()) given.push_back(given.back()->get_subcommands().front());
@@ -28,7 +28,7 @@ std::vector<std::string> CommandsOf(const CLI::App& app) {
   return names;
 }
 
-/// The long names of the command's options, with dashes, its own before those of the commands that it is in.
+/// The long names of the command's options, with dashes. Its own options come before those of its parents.
 std::vector<std::string> OptionsFor(const std::vector<const CLI::App*>& given) {
   std::vector<std::string> names;
   for (auto command = given.rbegin(); command != given.rend(); ++command)
@@ -50,8 +50,8 @@ std::string UnknownOptionText(const std::vector<const CLI::App*>& given, const s
 
 std::string Joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
-/// An argument of the last command that has no place. Of several, an option is the likely mistake, except where a
-/// command is missing.
+/// The error text for arguments that CLI11 could not place. If there are several, an option is the likely mistake,
+/// unless a command is missing.
 std::string UnexpectedText(const std::vector<const CLI::App*>& given, const std::vector<std::string>& rest) {
   const auto is_option = [](const std::string& argument) { return argument.starts_with('-'); };
   const auto option = std::ranges::find_if(rest, is_option);
@@ -79,7 +79,7 @@ std::string UnknownCommandText(const CLI::App& app, const std::string& word) {
 std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<const CLI::App*> given = GivenCommands(app);
   const std::string what = error.what();
-  // A wrong command leaves CLI11 without a command before it reports the arguments that it could not place.
+  // For a wrong command, CLI11 reports a missing command before it reports arguments that it could not place.
   const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
   const bool needs_command = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || (needs_command && !rest.empty()))
@@ -88,7 +88,7 @@ std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error) {
     std::string name = CommandName(app);
     return fmt::format("{} needs a command: {}", name, Joined(CommandsOf(*given.back())));
   }
-  // CLI11 says "--weight: 1 required N missing".
+  // CLI11's text is "--weight: 1 required N missing".
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.find(" required ") != std::string::npos &&
       what.ends_with(" missing")) {
     const std::size_t type = what.find(" required ") + std::string_view(" required ").size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a command line, in one line of one style.
+// Errors of the command line, each as one line in a common style.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ class ParseError;
 
 namespace weir::cli {
 
-/// The command that was given, as "weir vgpu create".
+/// The given command, as "weir vgpu create".
 std::string CommandName(const CLI::App& app);
 
-/// Names the argument that is wrong and, where one is near, the name that was probably meant. `app` has failed to parse
+/// Names the wrong argument and, if a known name is near, the name that was probably meant. `app` has failed to parse
 /// with `error`.
 std::string UsageErrorText(const CLI::App& app, const CLI::ParseError& error);
 

@@ -40,7 +40,7 @@ using http::PercentEncode;
 
 inline std::string VgpuTarget(std::string_view name) { return "/v1/vgpus/" + PercentEncode(name); }
 
-/// Whether the daemon that did not answer may come back. A command that follows it waits then.
+/// Whether the daemon that did not answer may return. A live view then waits for it.
 bool MayReturn(const Error& error);
 
 }  // namespace weir::cli

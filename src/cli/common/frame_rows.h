@@ -13,7 +13,7 @@ namespace weir::cli {
 /// Times are CLOCK_MONOTONIC.
 struct FrameRow {
   std::int64_t pid = 0;
-  std::int64_t surface = 0;     // small number, per process
+  std::int64_t surface = 0;     // a small number, unique in the process
   std::int64_t begin_ns = 0;    // return of the previous present; for a surface's first frame: its call
   std::int64_t present_ns = 0;  // the program called present
   std::int64_t submit_ns = 0;   // the driver's present was called, after synchronising, pacing and the gate

@@ -16,8 +16,8 @@ std::uint64_t Unsigned(const nlohmann::json& object, const char* key) {
 }
 
 struct SlotSigns {
-  const char* own;      // its own now
-  const char* others;   // held, but assigned to another vGPU or to none
+  const char* own;      // assigned to the vGPU
+  const char* others;   // held by the vGPU, but assigned to another vGPU or to none
   const char* leaving;  // being revoked
   const char* none;
 };
@@ -133,7 +133,7 @@ std::string SlotRow(const MemoryMapView& map, const MemoryMapView::Holder& holde
       else
         ++none;
     }
-    // Of several slots in a cell the sign of most; of equal ones the first.
+    // A cell with several slots shows the most frequent sign; among equally frequent signs, the first.
     const std::uint64_t most = std::max({own, others, leaving, none});
     row += most == own ? signs.own : most == others ? signs.others : most == leaving ? signs.leaving : signs.none;
   }

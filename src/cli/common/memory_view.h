@@ -20,8 +20,8 @@ struct MemoryMapView {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;  // first slot, count
   };
   std::string device, layout, pressure;
-  std::uint64_t slots = 0;             // that are shared out; 0: not elastic
-  std::uint64_t size = 0, others = 0;  // of the device, and of these other programs'
+  std::uint64_t slots = 0;             // slots that are divided among vGPUs; 0: the memory is not elastic
+  std::uint64_t size = 0, others = 0;  // bytes of the device, and those that other programs use
   std::uint64_t slot_bytes = 0, held = 0, guaranteed = 0, switches = 0;
   double overhead = 0, steal_percent = 0, copying_percent = 0, copy_bytes_per_s = 0;
   std::vector<std::pair<std::string, std::string>> params;
@@ -44,8 +44,8 @@ std::string MemoryLines(const MemoryMapView& map, const std::vector<VgpuView>& v
 /// The parameters with their present values.
 std::string MemoryParamsText(const std::vector<ParamView>& params, const MemoryMapView& map, bool color);
 
-/// One vGPU's slots in at most `width` cells, each for as many slots: assigned to it, held but not assigned to it,
-/// being revoked, none.
+/// One vGPU's slots in at most `width` cells, each for the same number of slots. A cell shows whether its slots are
+/// assigned to the vGPU, held but not assigned to it, being revoked, or neither.
 std::string SlotRow(const MemoryMapView& map, const MemoryMapView::Holder& holder, std::size_t width, Glyphs glyphs);
 
 }  // namespace weir::cli

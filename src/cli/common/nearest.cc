@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kWordMax = 64;  // longer words are no misspelled names, and take quadratic time
 
-/// The optimal string alignment distance: each letter takes part in one exchange at most.
+/// The optimal string alignment distance: each letter is part of at most one exchange.
 std::size_t Differences(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;

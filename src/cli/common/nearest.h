@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name that was probably meant by a misspelled one.
+// Finds the name that was probably meant by a misspelled one.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace weir::cli {
 
-/// The one of `names` that differs from `word` by the fewest letters (missing, added, wrong, or two exchanged); of
-/// equal ones the first. Empty if the nearest one differs in more than a third of the word's letters, or in all of
+/// The name that differs from `word` by the fewest letters (missing, added, wrong, or two exchanged); among equally
+/// near names, the first. Empty if the nearest name differs in more than a third of the word's letters, or in all of
 /// them.
 std::string NearestName(std::string_view word, std::span<const std::string> names);
 

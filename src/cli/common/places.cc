@@ -25,11 +25,11 @@ std::string EnvironmentVariable(const char* name) {
 
 Places FindPlaces(const PlaceFlags& flags) {
   Places places;
-  // Absolute: a private daemon leaves the current folder.
+  // Made absolute, because a private daemon changes its current folder.
   std::error_code unreadable_cwd;
   const std::string run_dir = flags.run_dir.empty() ? platform::DefaultRunDir() : flags.run_dir;
   places.run_dir = fs::absolute(run_dir, unreadable_cwd).string();
-  // A run folder given by flag says which daemon is meant more clearly than the environment does.
+  // A run folder given by flag takes precedence over the environment.
   const std::string environment = flags.run_dir.empty() ? EnvironmentVariable("WEIR_SOCKET") : std::string();
   const std::string& named = flags.socket.empty() ? environment : flags.socket;
   places.socket_named = !named.empty();
@@ -49,7 +49,7 @@ Result<fs::path> SelfExecutable() {
 
 namespace {
 
-/// Where what belongs to `weir` may lie.
+/// The folders in which libraries and helper programs of `weir` may lie.
 std::vector<fs::path> LibraryFolders(const fs::path& self) {
   const fs::path prefix = self.parent_path().parent_path();
   std::vector<fs::path> folders{prefix / "lib/weir", prefix / WEIR_INSTALL_LIBDIR / "weir"};
@@ -100,8 +100,8 @@ Result<std::string> ComposePreload(const std::string& before, const std::string&
   for (const std::string& part : SplitList(before, ':'))
     for (const std::string& entry : SplitList(part, ' '))
       if (entry == library) return before;
-  // Must be first: libraries that hook the same names (MangoHud) look up the driver's functions past all later
-  // libraries.
+  // The library must be first: libraries that hook the same names (MangoHud) skip all later libraries when they look up
+  // the driver's functions.
   return library + ":" + before;
 }
 
@@ -112,7 +112,7 @@ std::string FindVulkanLayer(const fs::path& preload_library) {
 }
 
 std::string ComposeDataDirs(const std::string& before, const std::string& folder) {
-  // What programs take for an empty value (XDG Base Directory Specification).
+  // The default for an empty value (XDG Base Directory Specification).
   const std::string own = before.empty() ? "/usr/local/share:/usr/share" : before;
   for (const std::string& entry : SplitList(own, ':'))
     if (entry == folder) return own;

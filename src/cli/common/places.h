@@ -24,7 +24,8 @@ struct Places {
 /// Empty: the variable is unset or empty.
 std::string EnvironmentVariable(const char* name);
 
-/// A flag takes precedence over WEIR_SOCKET, and that over the run folder's socket; docs/protocol/control-api.md.
+/// A flag takes precedence over WEIR_SOCKET, which takes precedence over the run folder's socket
+/// (docs/protocol/control-api.md).
 Places FindPlaces(const PlaceFlags& flags);
 
 Result<std::filesystem::path> SelfExecutable();
@@ -32,7 +33,7 @@ Result<std::filesystem::path> SelfExecutable();
 /// The library for LD_PRELOAD, from this program's installation or $WEIR_LIB_DIR.
 Result<std::string> FindPreloadLibrary(const std::filesystem::path& self);
 
-/// Another file of that folder, such as a helper program; empty: it does not exist.
+/// Another file of that folder, such as a helper program; empty: the file does not exist.
 std::string FindHelper(const std::filesystem::path& self, const std::string& name);
 inline constexpr const char* kExecutor = "weir-executor";
 inline constexpr const char* kAnalyzer = "weir-analyzer";
@@ -45,7 +46,7 @@ inline constexpr const char* kDashboard = "weir-dashboard";
 inline constexpr const char* kGpuAccount = "weir-gpu-account";
 inline constexpr const char* kGpuMemory = "weir-gpu-memory";
 
-/// The emulator, which is beside `weir`, and the folder of its drivers; empty: not installed.
+/// The emulator, which lies beside `weir`; empty: not installed. FindEmulatedDrivers: the folder of its drivers.
 std::string FindEmulator(const std::filesystem::path& self);
 std::string FindEmulatedDrivers(const std::filesystem::path& self);
 

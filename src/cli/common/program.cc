@@ -65,7 +65,7 @@ std::string CautionAbout(const std::string& path) {
   return "";
 }
 
-/// 0, or the errno that executing `path` would meet.
+/// The errno with which executing `path` would fail; 0: it would not fail.
 int ExecuteError(const std::string& path) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0) return errno;
@@ -135,7 +135,7 @@ Result<Program> FindProgram(const std::string& name) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     const int error = ExecuteError(candidate);
     if (error == 0) return Program{candidate, CautionAbout(candidate)};
-    if (error == EACCES) last_error = error;  // execvp goes on looking too, and reports this in the end
+    if (error == EACCES) last_error = error;  // execvp also continues the search, and reports this error at its end
   }
   return CannotRun(name, last_error);
 }

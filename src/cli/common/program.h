@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at a program before it is run: can the shim get into it? ld.so does the loading, so what has no ld.so, or one
-// that drops LD_PRELOAD, runs unthrottled; the user should hear of it.
+// Examines a program before it runs: can the shim be loaded into it? ld.so loads the shim, so a program without ld.so,
+// or whose ld.so ignores LD_PRELOAD, runs unthrottled. The user is warned of this.
 #pragma once
 
 #include <sys/types.h>
@@ -14,19 +14,19 @@
 
 namespace weir::cli {
 
-/// What an executable's first bytes say.
+/// The kind of an executable, according to its first bytes.
 enum class ImageKind : std::uint8_t {
   kDynamic,  // an ELF program that names an interpreter (ld.so)
-  kStatic,   // an ELF program that names none
+  kStatic,   // an ELF program that names no interpreter
   kForeign,  // an ELF program of another word size or machine than this one
   kScript,   // "#!": its interpreter loads the shim
-  kOther,    // a shell takes it for a script without "#!", or the kernel has a handler for it
+  kOther,    // a script without "#!", which a shell runs, or a format for which the kernel has a handler
 };
 
-/// `head`: the file's first bytes. Headers that point outside of it make the kind kOther: such a file won't run anyway.
+/// `head`: the file's first bytes. If headers point outside of it, the kind is kOther; such a file cannot run anyway.
 ImageKind InspectImage(std::string_view head);
 
-/// What decides whether ld.so distrusts the environment (AT_SECURE; kernel: security/commoncap.c,
+/// The facts that decide whether ld.so ignores LD_PRELOAD (AT_SECURE; in the kernel: security/commoncap.c,
 /// cap_bprm_creds_from_file).
 struct Privilege {
   uid_t caller_uid = 0, caller_gid = 0;  // real ids
@@ -37,15 +37,15 @@ struct Privilege {
   bool ignored = false;  // a nosuid mount, or no_new_privs: the file's bits have no effect
 };
 bool DropsPreload(const Privilege& privilege);
-/// Of executing `path` in this process.
+/// The facts for executing `path` in this process.
 Privilege PrivilegeOf(const std::string& path);
 
 struct Program {
-  std::string path;     // what will be executed
-  std::string caution;  // why the shim won't get into it; empty: it will
+  std::string path;     // the file to execute
+  std::string caution;  // why the shim cannot be loaded into the program; empty: it can
 };
 
-/// Finds `name` as execvp would and looks at it. Errors: kNotFound, or kPermissionDenied for what can't be executed.
+/// Finds `name` as execvp would and examines it. Errors: kNotFound; kPermissionDenied: the file cannot be executed.
 Result<Program> FindProgram(const std::string& name);
 
 /// Pointers into `arguments`, ended by a null pointer, as execv takes them.

@@ -19,7 +19,7 @@ using Action = std::function<Result<int>()>;
 struct Session {
   PlaceFlags place_flags;
   bool json = false;
-  std::vector<std::string> program;  // of `weir run` and the like: the program and its arguments
+  std::vector<std::string> program;  // for `weir run` and similar commands: the program and its arguments
   Action action;
 
   [[nodiscard]] Places places() const { return FindPlaces(place_flags); }
@@ -31,7 +31,7 @@ void PrintJson(const nlohmann::json& object);
 
 /// A message for the user, on stderr: "weir: …".
 void Say(const std::string& message);
-/// Each as "weir: warning: …".
+/// Prints each warning on stderr, as "weir: warning: …".
 void Warn(const std::vector<std::string>& warnings);
 
 }  // namespace weir::cli

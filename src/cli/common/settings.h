@@ -9,9 +9,9 @@
 namespace weir::cli {
 
 struct GivenSettings {
-  std::optional<std::string> device;                 // only when it is created
+  std::optional<std::string> device;                 // only when a vGPU is created
   nlohmann::json values = nlohmann::json::object();  // by the names of engine/vgpu_settings.h
-  bool best_effort = false;                          // only when it is created
+  bool best_effort = false;                          // only when a vGPU is created
 
   [[nodiscard]] bool Any() const { return device || !values.empty() || best_effort; }
 };

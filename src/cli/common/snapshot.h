@@ -14,7 +14,7 @@ namespace weir::cli {
 struct Snapshot {
   std::vector<DeviceView> devices;
   std::vector<VgpuView> vgpus;
-  std::vector<MemoryMapView> memory{};  // of the devices where it is elastic
+  std::vector<MemoryMapView> memory{};  // of the devices whose memory is elastic
 };
 Result<Snapshot> TakeSnapshot(const ControlClient& client);
 

@@ -12,7 +12,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr std::size_t kNameCharsMax = 40;  // of the part of a vGPU's name that comes from the program's
+constexpr std::size_t kNameCharsMax = 40;  // characters of the program's name in a vGPU's name
 
 }  // namespace
 
@@ -46,25 +46,25 @@ Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const
   WEIR_TRY(std::string preload, ComposePreload(before == nullptr ? "" : before, library));
   std::vector<std::pair<std::string, std::string>> environment{{"WEIR_ATTACH", vgpu.attach},
                                                                {"LD_PRELOAD", std::move(preload)}};
-  // Vulkan's loader finds the layer beside those that it finds anyway; the variable alone makes it load it.
+  // XDG_DATA_DIRS lets Vulkan's loader find the layer in addition to others; WEIR_VULKAN_LAYER enables it.
   if (const std::string layer = FindVulkanLayer(library); !layer.empty()) {
     environment.emplace_back("XDG_DATA_DIRS", ComposeDataDirs(EnvironmentVariable("XDG_DATA_DIRS"), layer));
     environment.emplace_back("WEIR_VULKAN_LAYER", "1");
   }
-  // OpenCL's loader is shown our client library and no other: a vendor's would lead past the vGPU.
+  // OpenCL's loader finds only Weir's client library. With a vendor's library, a program would bypass the vGPU.
   const std::filesystem::path vendors = std::filesystem::path(library).parent_path() / "icd";
   std::error_code error;
   if (!vgpu.opencl.empty() && std::filesystem::is_directory(vendors, error)) {
     environment.emplace_back("WEIR_OPENCL", vgpu.opencl);
     environment.emplace_back("OCL_ICD_VENDORS", vendors.string());
   }
-  // Not LD_PRELOAD and the like: what the device needs comes beside what Weir needs.
+  // Variables that the device needs. They are added to those of Weir, so they must not include LD_PRELOAD and the like.
   for (const std::string& entry : vgpu.environment) {
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) continue;
     const std::string name = entry.substr(0, equals);
     std::string value = entry.substr(equals + 1);
-    // A list of folders: the program's own stay behind the device's.
+    // A list of folders: the program's own folders follow those of the device.
     if (const std::string own = name == "LD_LIBRARY_PATH" ? EnvironmentVariable(name.c_str()) : ""; !own.empty())
       value += ":" + own;
     environment.emplace_back(name, value);

@@ -57,7 +57,7 @@ AlternateScreen::~AlternateScreen() {
 
 void AlternateScreen::Show(const std::string& lines) const {
   if (!used_) return fmt::print("{}\n", lines);
-  std::string out = "\x1b[H";  // each line over the one before it, and what is left of that one cleared
+  std::string out = "\x1b[H";  // overwrites the old lines and clears the rest of each
   for (const char c : lines) out += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
   if (out.ends_with('\n')) out.pop_back();  // the last line's end would scroll the screen
   fmt::print("{}\x1b[J", out);
@@ -95,7 +95,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  WaitFor(Duration(0));  // one that is still pending has been obeyed: the command is ending
+  WaitFor(Duration(0));  // takes a pending signal, which is obeyed already because the command ends
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 

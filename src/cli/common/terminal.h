@@ -80,7 +80,7 @@ class StopSignals {
  private:
   sigset_t set_{};
   sigset_t before_{};
-  platform::Fd more_;  // signalfd: those of the set, and WINCH
+  platform::Fd more_;  // signalfd for the signals of set_ and for WINCH
   int signal_ = 0;
 };
 

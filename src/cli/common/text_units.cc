@@ -13,7 +13,7 @@ namespace weir::cli {
 namespace {
 
 constexpr int kCpuNumberMax = 8191;  // CONFIG_NR_CPUS_RANGE_END of the largest usual kernel
-constexpr double kSecondsMax = 1e9;  // some thirty years; keeps nanoseconds far inside 64 bits
+constexpr double kSecondsMax = 1e9;  // about thirty years, so that nanoseconds fit easily into 64 bits
 constexpr double kBytesMax = 0x1.0p60;
 
 struct Suffix {
@@ -35,7 +35,7 @@ bool SameIgnoringCase(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// The number at the front of `text`, without sign, and what follows it.
+/// A number without sign at the beginning of a text, and the text after it.
 struct Leading {
   double number;
   std::string_view rest;

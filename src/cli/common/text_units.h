@@ -21,8 +21,7 @@ struct MemoryRange {
   friend constexpr auto operator<=>(const MemoryRange&, const MemoryRange&) = default;
 };
 
-/// A parameter of a policy: NAME=NUMBER.
-/// Of a policy's parameter: a number, or the name of a choice.
+/// A parameter of a policy, NAME=VALUE. The value is a number, or the name of a choice.
 using NamedValue = std::pair<std::string, std::variant<double, std::string>>;
 
 Result<std::int64_t> ParseWhole(std::string_view text);
@@ -36,6 +35,6 @@ Result<NamedValue> ParseNamedValue(std::string_view text);     // period_ms=1, s
 
 std::string FormatBytes(Bytes bytes);        // "1.5G"; "0" is "0"
 std::string FormatDuration(Duration span);   // "1 h 3 min", "12 s", "350 ms"
-std::string FormatPercent(double fraction);  // "31 %"; "0.4 %" where a whole number would say too little
+std::string FormatPercent(double fraction);  // "31 %"; small values with a decimal, "0.4 %"
 
 }  // namespace weir::cli

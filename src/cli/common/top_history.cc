@@ -19,7 +19,7 @@ void ForgetOthers(Map& map, const Views& views) {
   });
 }
 
-/// Of the frames since the oldest sample, or, with one sample, of all frames.
+/// `some` as a fraction of the frames since the oldest sample, or, with one sample, of all frames.
 double FractionOf(const std::vector<std::int64_t>& some, const std::vector<std::int64_t>& frames) {
   if (frames.empty()) return 0;
   const bool one = frames.size() == 1;
@@ -38,7 +38,7 @@ void TopHistory::Add(const Snapshot& snapshot) {
   ForgetOthers(devices_, snapshot.devices);
   for (const VgpuView& v : snapshot.vgpus) {
     VgpuHistory& history = vgpus_[v.name];
-    // A new vGPU with the same name: its totals start again.
+    // A smaller total means that this is a new vGPU with the same name.
     if (!history.frames.empty() && v.totals.frames < history.frames.back()) history = {};
     Push(history.fps, v.window.fps);
     Push(history.gpu_use, v.window.gpu_use);

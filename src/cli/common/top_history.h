@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The samples that `weir top` keeps between updates. Bounded: a minute at one a second.
+// The samples that `weir top` keeps between updates: at most those of a minute, with one each second.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct VgpuHistory {
   /// Late frames as a fraction of the frames since the oldest sample; with fewer than two samples, of all frames; 0
   /// without frames.
   [[nodiscard]] double LateFraction() const;
-  /// The same of frames that were late because they waited for others.
+  /// As LateFraction, for frames that were late because they waited for other vGPUs.
   [[nodiscard]] double BrokenFraction() const;
 };
 

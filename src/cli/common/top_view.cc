@@ -13,9 +13,9 @@ namespace weir::cli {
 namespace {
 
 constexpr std::size_t kBarColumns = 10;
-constexpr std::size_t kSparkColumns = 20;  // at least; wider ones are tried first
+constexpr std::size_t kSparkColumns = 20;  // minimum; wider sparklines are tried first
 constexpr std::array<std::size_t, 2> kWiderSparks{kHistorySamples, 40};
-constexpr std::size_t kProgramsMax = 3;  // named; of more only the number is shown
+constexpr std::size_t kProgramsMax = 3;  // programs shown by name; of further ones only the number is shown
 
 Style StyleOfState(std::string_view state) {
   if (state == "running") return Style::kGood;
@@ -32,7 +32,7 @@ std::string ProgramsText(const VgpuView& v) {
   return text;
 }
 
-/// What was got beside what was promised, and whether that is enough.
+/// A received value beside the promised one, in a style that shows whether the promise is kept.
 struct Got {
   std::string text;
   Style style = Style::kPlain;
@@ -43,22 +43,22 @@ Got Compare(std::string got, double promised, const char* unit, bool kept, Glyph
   return {fmt::format("{}/{:g} {} {}", got, promised, unit, mark), kept ? Style::kGood : Style::kBad};
 }
 
-/// Whether a rate below the promised one comes from waiting for others, and not from the program, which asks less
-/// often.
+/// Whether the rate is below the promised one because the program waits for other vGPUs, and not because it wants fewer
+/// frames.
 bool WaitsForOthers(const VgpuView& v, const VgpuHistory& history) {
-  constexpr double kSome = 0.1;  // of its frames, or of its time
+  constexpr double kSome = 0.1;  // fraction of the vGPU's frames, or of its time
   return history.BrokenFraction() >= kSome || v.window.wait_share >= kSome;
 }
 
 Got RateOf(const VgpuView& v, const VgpuHistory& history, Glyphs glyphs) {
-  // Less than what was promised by more than what an average over a second wavers by.
+  // Allows for the variation of an average over one second.
   constexpr double kWaver = 0.97;
   const std::string got = fmt::format("{:.1f}", v.window.fps);
   const char* unit = RateUnit(v);
   const double promised = PromisedRate(v);
   if (promised <= 0) return {fmt::format("{} {}", got, unit)};
   if (v.promise_ignored) return {fmt::format("{}/{:g} {} ignored", got, promised, unit), Style::kWarning};
-  if (v.window.fps <= 0) return {fmt::format("{}/{:g} {}", got, promised, unit), Style::kFaint};  // it shows nothing
+  if (v.window.fps <= 0) return {fmt::format("{}/{:g} {}", got, promised, unit), Style::kFaint};  // no frames
   const bool kept = v.window.fps >= kWaver * promised;
   if (!kept && !WaitsForOthers(v, history)) return {fmt::format("{}/{:g} {}", got, promised, unit)};
   return Compare(got, promised, unit, kept, glyphs);
@@ -69,7 +69,7 @@ Got SlowestOf(const VgpuView& v, Glyphs glyphs) {
   const double promised_ms = MillisecondsOf(v.settings.latency);
   if (promised_ms <= 0 || v.promise_ignored || v.window.frame_ms_p99 <= 0) return {got};
   Got out = Compare(got, promised_ms, "", v.window.frame_ms_p99 <= promised_ms, glyphs);
-  out.text.erase(out.text.find("  "), 1);  // there is no unit
+  out.text.erase(out.text.find("  "), 1);  // Compare leaves a blank for the unit, which is empty
   return out;
 }
 
@@ -91,7 +91,7 @@ struct Row {
 
 struct TopColumn {
   Table::Column column;
-  int rank;  // the highest goes first where there is no room; 0 stays
+  int rank;  // the column with the highest rank is left out first; 0: always shown
   Cell (*cell)(const Row&);
 };
 
@@ -99,7 +99,7 @@ Cell CellOf(const Got& got) { return {got.text, got.style}; }
 
 constexpr auto kAlignRight = Table::Align::kRight;
 
-// The one list of columns, in their order.
+// The list of all columns, in their order.
 const std::array<TopColumn, 13>& Columns() {
   static const std::array<TopColumn, 13> columns{{
       {{"VGPU"},
@@ -170,9 +170,9 @@ std::size_t WidthOf(const std::string& text) {
   return width;
 }
 
-/// With as many of its columns as there is room for.
+/// The table with as many columns as fit.
 std::string RenderTable(const Snapshot& snapshot, const TopHistory& history, const TopOptions& options) {
-  // Names of programs may be long: they are cut rather than left out, if this much of them can be seen.
+  // The names of programs may be long. If this many columns are left for them, they are cut and not left out.
   constexpr std::size_t kProgramsColumns = 12;
   int rank = 0;
   for (const TopColumn& one : Columns()) rank = std::max(rank, one.rank);
@@ -199,10 +199,10 @@ std::string DeviceLine(const DeviceView& d, const std::vector<double>& use, cons
                      Styled(Sparkline(use, 1, spark_columns, options.glyphs), Style::kAccent, options.color));
 }
 
-/// No line is wider, and there are no more, than the terminal has room for.
+/// Cuts lines that are too wide for the terminal, and leaves out lines for which it has no room.
 std::string Fit(const std::string& text, const TopOptions& options) {
   std::vector<std::string> lines = SplitList(text, '\n');
-  lines.pop_back();  // behind the last line's end
+  lines.pop_back();  // the empty text after the last line end
   if (options.rows > 1 && lines.size() > options.rows) {
     const std::size_t left_out = lines.size() - (options.rows - 1);
     lines.resize(options.rows - 1);

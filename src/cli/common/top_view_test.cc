@@ -131,7 +131,7 @@ TEST(RenderTop, CountsOmittedLines) {
   Snapshot snapshot = KnownSnapshot();
   for (int i = 0; i < 30; ++i) snapshot.vgpus.push_back(snapshot.vgpus[0]);
   const std::string text = Rendered(snapshot, {.columns = 80, .rows = 20});
-  EXPECT_EQ(SplitList(text, '\n').size(), 21U);  // and what is behind the last line's end
+  EXPECT_EQ(SplitList(text, '\n').size(), 21U);  // and the empty text after the last line end
   EXPECT_NE(text.find("and 15 more\n"), std::string::npos) << text;
 }
 

@@ -21,7 +21,7 @@ const json& Field(const json& object, const char* key) {
   return found == object.end() ? kNothing : *found;
 }
 
-/// The field when it is a list, else an empty one.
+/// The field if it is a list, otherwise an empty list.
 const json& ListField(const json& object, const char* key) {
   static const json kEmpty = json::array();
   const json& field = Field(object, key);

@@ -18,24 +18,24 @@ namespace weir::cli {
 struct ProcessView {
   std::int64_t pid = 0;
   std::string program, api, renderer, meter;
-  bool presents = true;  // false: it computes, or renders off screen; its rate is one of tasks
+  bool presents = true;  // false: it computes, or renders off screen, and its rate counts tasks
 };
 
 struct VgpuView {
   std::string name, device, state, attach, opencl;
-  std::vector<std::string> environment{};  // NAME=VALUE, of programs that use its device
+  std::vector<std::string> environment{};  // NAME=VALUE, for programs that use the vGPU's device
   std::string sale;                        // "guaranteed", "oversold", "best-effort"
-  double cap_now = 0;                      // at most the cap in its settings
-  std::string promise;                     // what its promise needs, and whether that fits; "": nothing is promised
-  bool promise_ignored = false;            // by the policy of its device
-  std::vector<std::string> warnings{};     // about its promises, memory included
+  double cap_now = 0;                      // at most the cap in the settings
+  std::string promise;                     // what the promise needs, and whether it fits; "": nothing is promised
+  bool promise_ignored = false;            // the device's policy ignores the promise
+  std::vector<std::string> warnings{};     // about the promises, including memory
   bool ephemeral = false;
-  engine::VgpuSettings settings;  // the default where the daemon reports none
+  engine::VgpuSettings settings;  // default values for settings that the daemon does not report
   std::vector<ProcessView> processes;
   struct {
     std::int64_t frames = 0, late_frames = 0, gpu_ns = 0, wait_ns = 0, records_lost = 0, fail_opens = 0;
-    std::int64_t settled_ns = 0, settled_at_ns = 0;  // what the driver's account has charged, and up to when
-    std::int64_t broken_frames = 0;                  // late because they waited for others
+    std::int64_t settled_ns = 0, settled_at_ns = 0;  // charged by the driver's account, and the time of its reading
+    std::int64_t broken_frames = 0;                  // late because they waited for other vGPUs
   } totals;
   struct {
     bool elastic = false, waits = false;
@@ -58,14 +58,14 @@ struct DeviceView {
   std::string model{}, uuid{}, pci{};  // empty: unknown
   std::uint32_t cpu_count = 0;
   std::uint64_t memory_bytes = 0;       // 0: unknown to the daemon
-  std::uint64_t memory_slots = 0;       // of elastic memory; 0: it isn't
+  std::uint64_t memory_slots = 0;       // 0: the memory is not elastic
   std::vector<std::string> warnings{};  // promises that are not kept
   struct {
-    std::string mode;  // "off", "strict", "static", "adaptive"; "": of a daemon that doesn't sell
+    std::string mode;  // "off", "strict", "static", "adaptive"; "": the daemon does not support selling
     std::vector<std::pair<std::string, double>> params{};
     double sold = 0, load = 0;
     double guaranteed = 0, oversold = 0;  // what can be sold now
-    std::string reason;                   // and why no more
+    std::string reason;                   // why no more can be sold
     double revenue = 0, penalty = 0, cost = 0, net = 0, sold_s = 0, broken_s = 0;
     [[nodiscard]] bool on() const { return !mode.empty() && mode != "off"; }
   } oversell{};
@@ -100,11 +100,11 @@ std::string TextField(const nlohmann::json& object, const char* key);
 double NumberField(const nlohmann::json& object, const char* key);
 std::int64_t WholeField(const nlohmann::json& object, const char* key);
 
-/// What was promised, in few characters: "60 fps", "200 tasks/s", "20 ms", "60 fps, 20 ms" or "".
+/// The promise as short text: "60 fps", "200 tasks/s", "20 ms", "60 fps, 20 ms" or "".
 std::string PromiseText(const VgpuView& vgpu);
-/// Frames or tasks a second; 0: none was promised.
+/// The promised frames or tasks a second; 0: no rate is promised.
 double PromisedRate(const VgpuView& vgpu);
-/// Of its rate: "fps", or "tasks/s" of what only computes or renders off screen.
+/// The unit of the rate: "fps", or "tasks/s" if the programs only compute or render off screen.
 const char* RateUnit(const VgpuView& vgpu);
 /// "gl" or "vulkan", with ", off screen" for a program that presents nothing.
 std::string ApiText(const ProcessView& process);
