@@ -15,9 +15,9 @@ namespace weir::http {
 
 using AnswerHandler = std::function<void(Result<Answer>)>;
 
-/// As AskUnix (client.h). `then` is called once, in the loop's thread, with its result, and not from this call.
-/// kTimeout also where the server does not take the connection at once. kProtocol also for an answer of more than
-/// `answer_bytes_max`.
+/// As AskUnix (client.h). `then` is called once with the result, in the loop's thread, and never from within this call.
+/// Further errors: kTimeout if the server does not accept the connection at once; kProtocol for an answer of more than
+/// `answer_bytes_max` bytes.
 void AskUnixAsync(boost::asio::io_context& loop, const std::string& path, const Call& call, Duration timeout,
                   std::uint64_t answer_bytes_max, AnswerHandler then);
 

@@ -51,9 +51,8 @@ Error CannotReach(const std::string& where, int error, const std::string& if_abs
   }
 }
 
-/// Uses plain POSIX: Asio treats EAGAIN, which means a full backlog, as a connection in progress, which Unix sockets do
-/// not have.
-/// Zero as `timeout`: it fails where it would have to wait.
+/// Uses plain POSIX calls, because Asio treats EAGAIN as a connection in progress. Unix sockets have none; for them
+/// EAGAIN means a full backlog. With a `timeout` of zero, the call fails if it would have to wait.
 Result<Connected> ConnectUnix(const std::string& path, const std::string& if_absent, Duration timeout) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -172,7 +171,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   }
 
  private:
-  /// In two steps: when Beast 1.74 reads everything at once, it reports no error for a body beyond the limit.
+  /// Reads the head and the body in two steps. Beast 1.74 reports no error for a body beyond the limit if it reads both
+  /// at once.
   void ReadHead() {
     beast::http::async_read_header(stream_, buffer_, parser_,
                                    [self = shared_from_this()](beast::error_code error, std::size_t) {

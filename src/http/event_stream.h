@@ -11,8 +11,8 @@
 
 namespace weir::http {
 
-/// The owner makes it, passes it to the server in a Reply, and adds events at any time. What waits for the client is
-/// bounded: a client that does not read is disconnected.
+/// The owner makes the stream, passes it to the server in a Reply, and adds events at any time. The events that wait
+/// for the client are bounded: a client that does not read is disconnected.
 class EventStream {
  public:
   /// Events as they are sent. Several streams may share one.
@@ -30,7 +30,7 @@ class EventStream {
   EventStream(const EventStream&) = delete;
   EventStream& operator=(const EventStream&) = delete;
 
-  /// False: the stream has ended, or ends now because too much waits.
+  /// Adds an event. False: the stream has ended, or ends now because too many bytes wait.
   bool Send(Text text);
   [[nodiscard]] bool ended() const { return ended_; }
   /// Bytes that the socket has not taken yet.

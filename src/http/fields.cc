@@ -13,14 +13,14 @@ namespace {
 
 using nlohmann::json;
 
-/// Null: the field is absent.
+/// The field; null: it is absent or null.
 const json* Given(const json& body, const char* name) {
   if (!body.is_object()) return nullptr;
   const auto found = body.find(name);
   return found == body.end() || found->is_null() ? nullptr : &*found;
 }
 
-/// Calls `each` for the parts of "a=1&b=2" that begin with "name=", with what follows it.
+/// Calls `each` with the value of each part of "a=1&b=2" that begins with "name=".
 template <typename Each>
 void ForValues(std::string_view query, std::string_view name, Each each) {
   while (!query.empty()) {
@@ -45,7 +45,7 @@ Result<json> ParseObject(std::string_view text) {
 }
 
 Error WrongField(std::string_view name, std::string_view expected, const json& value) {
-  // A number of the wrong kind is shown itself: its type alone says nothing.
+  // For a number of the wrong kind, the value is shown, because its type is "number" as well.
   const std::string got =
       value.is_number() && expected.find("number") != std::string_view::npos ? value.dump() : value.type_name();
   return Fail(Errc::kInvalidArgument, fmt::format("field '{}': expected {}, got {}", name, expected, got));

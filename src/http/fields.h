@@ -29,14 +29,14 @@ Status ReadUnsigned(const nlohmann::json& body, const char* name, std::uint64_t&
 Status ReadNumber(const nlohmann::json& body, const char* name, double& value);
 Status ReadNumber(const nlohmann::json& body, const char* name, double& value, double min, double max);
 
-// The same, and remove the field, so that ExpectNothingLeft finds unknown ones.
+// These do the same and remove the field, so that ExpectNothingLeft finds unknown fields.
 
 Status TakeString(nlohmann::json& body, const char* name, std::string& value);
 Status TakeBool(nlohmann::json& body, const char* name, bool& value);
 Status TakeUnsigned(nlohmann::json& body, const char* name, std::uint64_t& value);
 Status TakeNumber(nlohmann::json& body, const char* name, double& value);
 
-/// An error if `body` still has fields, which are then unknown ones.
+/// An error if `body` still has fields, which are then unknown.
 Status ExpectNothingLeft(const nlohmann::json& body);
 /// An error if `body` is no object or has other fields than `known`.
 Status ExpectOnly(const nlohmann::json& body, std::initializer_list<std::string_view> known);

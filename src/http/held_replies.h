@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long polling: replies that are held until they are due or until a time limit is over.
+// Long polling: replies that are held until they are due or until a time limit has passed.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,11 +22,12 @@ class HeldReplies {
   HeldReplies(const HeldReplies&) = delete;
   HeldReplies& operator=(const HeldReplies&) = delete;
 
-  /// Sends `reply()` at once if `due()`, else from the SendDue that finds it due, or after `at_most`.
+  /// Sends `reply()` at once if `due()` is true. Otherwise the first SendDue for which it is true sends the reply, or a
+  /// timer after `at_most`.
   void Hold(std::function<bool()> due, std::function<Reply()> reply, Respond respond, Duration at_most);
   /// Sends the replies that are due. The owner calls it after each change.
   void SendDue();
-  /// Sends this reply in place of all that are held: the owner can't give them any more.
+  /// Sends this reply in place of all held replies, which the owner can no longer give.
   void SendAll(const Reply& reply);
   [[nodiscard]] std::size_t size() const { return held_.size(); }
 

@@ -21,7 +21,8 @@ bool NestsTooDeep(std::string_view json);
 /// Parses untrusted text; the result is discarded() if the text is not JSON or nests too deeply.
 nlohmann::json ParseJson(std::string_view text);
 
-/// The object of a successful answer, or the error of another one. `asked` describes the request for messages ("asked
+/// The object of a successful answer, or the error that another answer contains. `asked` describes the request for
+/// messages ("asked
 /// the daemon at /run/weir/control.sock for GET /v1/status"). kProtocol: the answer is not a JSON object.
 Result<nlohmann::json> ObjectOf(const Answer& answer, const std::string& asked);
 

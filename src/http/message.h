@@ -21,8 +21,8 @@ struct Request {
   uid_t peer_uid = 0;  // of the peer of a Unix socket; 0 over TCP
   pid_t peer_pid = 0;  // of the peer of a Unix socket; 0 over TCP
 
-  // For checks of requests that a browser sends. A line that a request has twice is joined by ", ", which no check
-  // takes for a value.
+  // For checks of requests that a browser sends. The values of a line that occurs twice are joined by ", ", which no
+  // check accepts.
   std::string host{};
   std::string origin{};
   std::string content_type{};

@@ -7,7 +7,7 @@
 
 namespace weir::http {
 
-/// "/v1/vgpus/a/pause": "v1", "vgpus", "a", "pause".
+/// Divides a path: the parts of "/v1/vgpus/a/pause" are "v1", "vgpus", "a" and "pause".
 Route::Parts::Parts(std::string_view path) {
   while (!path.empty() && count < kPartsMax) {
     if (path.front() == '/') path.remove_prefix(1);

@@ -18,18 +18,18 @@ class Route {
 
   /// Whether the request has this path. A part of the pattern that is '*' stands for any part.
   [[nodiscard]] bool At(std::string_view pattern) const;
-  /// The same, and one of these methods, as "GET" or "GET PUT".
+  /// Whether the request also has one of these methods, as "GET" or "GET PUT".
   [[nodiscard]] bool Is(std::string_view methods, std::string_view pattern) const;
-  /// The parts of the path, from 0: of /v1/vgpus/a the part 2 is "a". Empty: there is none.
+  /// A part of the path, counted from 0: part 2 of /v1/vgpus/a is "a". Empty: the path has no such part.
   [[nodiscard]] std::string Part(std::size_t index) const;
 
-  /// kNotFound for a request that no path of the API takes. `page` documents the API.
+  /// The error (kNotFound) for a request with a path that the API does not have. `page` documents the API.
   [[nodiscard]] Error NotFound(std::string_view page) const;
-  /// kInvalidArgument: the path exists, but not for this method.
+  /// The error (kInvalidArgument) for a path that exists, but not with this method.
   [[nodiscard]] Error WrongMethod(std::string_view methods) const;
 
  private:
-  // One more than the longest path of an API has; a longer path matches none.
+  // One part more than the longest path of an API, so that a longer path matches none.
   static constexpr std::size_t kPartsMax = 6;
   struct Parts {
     std::array<std::string_view, kPartsMax> part{};

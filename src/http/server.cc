@@ -63,7 +63,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void Read() {
     parser_.emplace();
-    // With a limit the parser would refuse a large body before `refuse` has seen the head.
+    // With a limit, the parser would refuse a large body before `refuse` has checked the head.
     parser_->body_limit(shared_->limits.too_large ? std::numeric_limits<std::uint64_t>::max()
                                                   : shared_->limits.request_bytes);
     parser_->header_limit(16 * 1024);
@@ -175,7 +175,7 @@ class Session : public std::enable_shared_from_this<Session> {
                              });
   }
 
-  // -- A stream of events: a head, then texts until the client goes. The connection is not used again.
+  // -- A stream of events: a head, then texts until the client disconnects. The connection is not used again.
 
   void StartEvents(Reply reply) {
     events_ = std::move(reply.events);
@@ -188,7 +188,7 @@ class Session : public std::enable_shared_from_this<Session> {
       if (const auto self = weak.lock()) self->SendNextEvent();
     });
     stream_.expires_never();
-    // The client has nothing more to say: bytes from it end the stream, as its disconnection does.
+    // The client must send nothing more. Any bytes from it end the stream, as a disconnection does.
     stream_.async_read_some(asio::buffer(unexpected_),
                             [self = shared_from_this()](beast::error_code, std::size_t) { self->EndEvents(); });
     SendWhatIsNext();
@@ -200,7 +200,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (sending_) SendWhatIsNext();
   }
   void SendWhatIsNext() {
-    stream_.expires_after(kIdleMax);  // of the write alone: the read is pending
+    stream_.expires_after(kIdleMax);  // applies only to the write; the pending read has no limit
     asio::async_write(stream_, asio::buffer(*sending_),
                       [self = shared_from_this()](beast::error_code error, std::size_t) {
                         self->sending_.reset();
@@ -210,7 +210,7 @@ class Session : public std::enable_shared_from_this<Session> {
                       });
   }
   void EndEvents() {
-    beast::error_code ignored;  // it may be closed already
+    beast::error_code ignored;  // the socket may be closed already
     stream_.socket().close(ignored);
     asio::post(stream_.get_executor(), [self = shared_from_this()] { self->events_->End(); });
   }
@@ -223,7 +223,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   beast::http::response<beast::http::string_body> response_;
   std::shared_ptr<EventStream> events_;  // of a reply that stays open
-  EventStream::Text sending_;            // what is being written to it
+  EventStream::Text sending_;            // the text that is being written
   std::array<char, 64> unexpected_{};
 };
 
@@ -285,7 +285,7 @@ class Listening final : public Server {
       std::make_shared<Session>(std::move(socket), family_, std::move(address), shared_)->Read();
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Wait();
-    // For example no descriptors are left: the socket stays readable, and accepting again at once would loop.
+    // For example, no descriptors are left. The socket then stays readable, so an immediate retry would spin.
     pause_.expires_after(kPauseAfterFailedAccept);
     pause_.async_wait([this](beast::error_code error) {
       if (!error) Wait();

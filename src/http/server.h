@@ -30,9 +30,10 @@ struct Limits {
   std::size_t connections = 128;              // further connections are closed at once
   std::size_t connections_per_address = 128;  // the same limit for each peer address; TCP only
   Refuse refuse{};                            // empty: no request is refused
-  /// Lines that the head of every reply has, also of a reply to a malformed request.
+  /// Lines in the head of every reply, also of a reply to a malformed request.
   std::vector<std::pair<std::string, std::string>> headers{};
-  /// Sent for a body over `request_bytes`, once `refuse` has accepted the head. Empty: status 400, without asking it.
+  /// The reply to a body over `request_bytes`, sent once `refuse` has accepted the head. Empty: status 400, without a
+  /// call of `refuse`.
   std::optional<Reply> too_large{};
 };
 

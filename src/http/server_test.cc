@@ -241,7 +241,7 @@ std::string ReadUntil(int fd, std::string_view text) {
   return read;
 }
 
-/// What the server says to these bytes, until it closes the connection.
+/// The server's reply to these bytes, until it closes the connection.
 std::string Say(const std::string& path, std::string_view said) {
   auto connection = platform::ConnectUnixStream(path);
   if (!connection) return connection.error().message;

@@ -9,7 +9,7 @@
 
 namespace weir::net {
 
-/// Size limit of every key file: about three hundred thousand token records.
+/// Size limit of every key file, enough for about three hundred thousand token records.
 inline constexpr std::size_t kKeyFileBytesMax = 16 << 20;
 
 /// Reads a file that must be owned by this user or root and that no other user may access. The error says how to fix

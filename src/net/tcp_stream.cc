@@ -137,7 +137,7 @@ Result<Fd> ListenOn(const addrinfo& address, const std::string& text) {
   Fd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return platform::ErrnoError("making a socket to listen on " + text, errno);
   const int on = 1, off = 0;
-  // Connections in TIME_WAIT from an earlier listener do not prevent the bind
+  // Without this option, connections of an earlier listener in TIME_WAIT would prevent the bind.
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address.ai_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (::bind(fd.get(), address.ai_addr, address.ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
