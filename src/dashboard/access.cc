@@ -16,9 +16,9 @@ namespace {
 constexpr std::size_t kNameBytesMax = 255;
 constexpr std::size_t kQueryBytesMax = 512;
 constexpr std::string_view kApi = "/api/";
-constexpr std::uint16_t kDefaultPort = 80;  // browsers leave it out
+constexpr std::uint16_t kDefaultPort = 80;  // browsers leave this port out of the Host line
 
-/// What is answered. A '*' is one part of the path: a name.
+/// A request that is answered. A '*' stands for one part of the path, a name.
 struct Row {
   std::string_view methods;
   std::string_view path;
@@ -59,7 +59,7 @@ bool IsPlainQuery(std::string_view query) {
          std::ranges::all_of(query, [](char c) { return IsPlain(c) || c == '=' || c == '&'; });
 }
 
-/// Exact: no part is skipped, decoded or added.
+/// Compares exactly: no part is skipped, decoded or added.
 bool PathMatches(std::string_view path, std::string_view pattern) {
   for (;;) {
     const std::size_t star = pattern.find('*');
@@ -89,8 +89,8 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-/// Whether a browser that was given this dashboard's address sends this Host line. Another name leads here only if a
-/// name server was made to say so.
+/// Whether a browser that was given this dashboard's address sends this Host line. With another name, a request arrives
+/// here only if an attacker controls the name's DNS entry (DNS rebinding).
 bool IsOurHost(const Site& site, const std::string& host) {
   const auto is = [&](const http::Address& address) {
     const std::string text = Lower(address.Text());
@@ -111,7 +111,7 @@ Decision Refusing(unsigned status, Errc code, std::string message) {
   return {.status = status, .code = code, .message = std::move(message), .target = {}};
 }
 
-/// Of the checks that come before the table.
+/// The refusal by the checks that come before the table; empty: they accept the request.
 std::optional<Decision> RefusalOfHead(const Site& site, const http::Request& head) {
   const std::string host = Lower(head.host);
   if (!IsOurHost(site, host))

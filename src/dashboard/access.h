@@ -16,9 +16,9 @@ inline constexpr std::size_t kBodyBytesMax = std::size_t{64} << 10;
 
 /// How this dashboard was started.
 struct Site {
-  http::Address listens;  // as it was given, with the port that it has
-  std::string token;      // not used by a plain one
-  bool plain = false;     // no token is asked for
+  http::Address listens;  // the given host, and the port on which the dashboard listens
+  std::string token;      // not used if `plain`
+  bool plain = false;     // requests need no token
   bool read_only = false;
 };
 
@@ -34,12 +34,12 @@ struct Decision {
   Errc code{};          // of a refusal
   std::string message;  // of a refusal
   Subject subject = Subject::kPage;
-  std::string target;  // of Subject::kControl: what to ask the daemon for
+  std::string target;  // with Subject::kControl: the target of the request to the daemon
 
   [[nodiscard]] bool accepted() const { return status == 0; }
 };
 
-/// The first check that fails is the answer. The bound of the body is the server's.
+/// The result of the first check that fails. The server itself checks the bound of the body.
 Decision Decide(const Site& site, const http::Request& head);
 
 /// Whether a request with this method changes something.

@@ -26,7 +26,7 @@ http::Request Good(const std::string& method = "GET", const std::string& path = 
 TEST(DashboardAccess, TheFirstCheckThatFailsIsTheAnswer) {
   Site read_only = SiteAt();
   read_only.read_only = true;
-  // Everything is wrong at first, and one thing after another is put right.
+  // At first everything is wrong. One property after another is then corrected.
   http::Request head = Good("PUT", "/api/v1/nothing");
   head.host = "evil.example:8080";
   head.origin = "http://evil.example:8080";

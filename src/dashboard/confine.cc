@@ -54,9 +54,9 @@ platform::CallFilter MakeServingFilter() {
   for (const long call : kRefusedCalls) filter.OnCall(call, {denied});
   filter.OnCall(SYS_open, {Filter::Argument(1), Filter::Jump(BPF_JSET, kWritingFlags, 1), allowed, denied});
   filter.OnCall(SYS_openat, {Filter::Argument(2), Filter::Jump(BPF_JSET, kWritingFlags, 1), allowed, denied});
-  // The flags of openat2 lie where no filter sees them; the C library does not use it.
+  // The flags of openat2 lie in memory that a filter cannot read. The C library does not use this call.
   filter.OnCall(SYS_openat2, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});
-  // A thread shares the memory, a process does not.
+  // New threads are allowed, new processes are not. A thread shares the memory, a process does not.
   filter.OnCall(SYS_clone, {Filter::Argument(0), Filter::Jump(BPF_JSET, CLONE_VM, 1), denied, allowed});
   filter.OnCall(SYS_clone3, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});
   filter.OnCall(SYS_socket, {Filter::Argument(0), Filter::Jump(BPF_JEQ, AF_UNIX, 0, 1), allowed, denied});

@@ -4,9 +4,9 @@
 
 namespace weir::dashboard {
 
-/// For good: as platform::Confine, and also no program is started, no file is written, made or removed, no signal is
-/// sent to another process, and no socket is made but Unix sockets. The present sockets go on. False, with errno: this
-/// process is not confined.
+/// Permanent. As platform::Confine; in addition the process cannot start programs, write, make or remove files, send
+/// signals to other processes, or make sockets other than Unix sockets. Existing sockets stay usable. False, with
+/// errno: this process is not confined.
 bool ConfineServing();
 
 }  // namespace weir::dashboard

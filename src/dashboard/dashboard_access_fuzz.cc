@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The head of a request to the dashboard, as lines: method, path, query, bearer, host, origin, content type, and
-// whether there is a body. What is accepted must have the token and this host, and ask the daemon only for what the
-// table has.
+// whether there is a body. An accepted request must have the token and this host, and its target at the daemon must be
+// in the table.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +25,7 @@ std::string TakeLine(std::string_view& text) {
   return line;
 }
 
-/// The parts of a path that the daemon knows and a page may use.
+/// Whether a page may send requests with this target to the daemon.
 bool MayAskFor(std::string_view target) {
   const std::string_view path = target.substr(0, target.find('?'));
   for (const std::string_view whole : {"/v1/status", "/v1/devices", "/v1/policies", "/v1/vgpus"})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers of the daemon: samples, lists and events. What is read goes into the history, whose answers must be JSON and
-// whose size is bounded.
+// Answers of the daemon: samples, lists and events. Parsed values are added to the history, whose answers must be JSON
+// and whose size is bounded.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -11,7 +11,7 @@
 namespace weir::dashboard {
 namespace {
 
-// Which fields are means and which are last values, by their place in kDeviceFields and kVgpuFields.
+// The indexes in kDeviceFields and kVgpuFields of the fields that are kept as means and of those kept as last values.
 constexpr std::array<std::size_t, 4> kDeviceMeans{0, 1, 2, 3};
 constexpr std::array<std::size_t, 2> kDeviceLasts{4, 5};
 constexpr std::array<std::size_t, 9> kVgpuMeans{0, 1, 2, 3, 4, 5, 6, 9, 10};
@@ -59,7 +59,7 @@ void AddFigure(std::string& text, double figure) {
     text += ", null";
 }
 
-/// [at_ms, …] in the order of the fields.
+/// Appends [at_ms, …] with the figures in the order of the fields.
 template <std::size_t kMeans, std::size_t kLasts>
 void AddRow(std::string& text, const HistoryRow<kMeans, kLasts>& row, const std::array<std::size_t, kMeans>& means,
             const std::array<std::size_t, kLasts>& lasts) {
@@ -82,7 +82,7 @@ std::string SeriesText(const std::string& name, std::string_view kind, const Row
   return text + "]}";
 }
 
-/// Of one vGPU or of several of the same name: the use at each span's beginning.
+/// The use of one vGPU, or of several with the same name, by the beginning of the span.
 using UseBySpan = std::map<std::uint32_t, double>;
 
 double SumOf(const UseBySpan& use) {
@@ -118,11 +118,12 @@ void History::Forget(std::int64_t now_s) {
   std::erase_if(vgpus_, [&](const auto& entry) { return is_old(entry.second.series); });
 }
 
-/// A vGPU that has a place keeps it. A new one takes the place of the one that was removed first. Null: all live.
+/// The entry of a vGPU. If there are kHistoryVgpusMax entries, a new vGPU replaces the one without samples for longest.
+/// Null: all vGPUs with entries still exist.
 History::Vgpu* History::PlaceFor(std::uint64_t id, std::int64_t now_s) {
   if (const auto found = vgpus_.find(id); found != vgpus_.end()) return &found->second;
   if (vgpus_.size() >= kHistoryVgpusMax) {
-    // Within this span, one that lives may not have had its sample yet.
+    // A vGPU that still exists may not have a sample in this span yet.
     const auto oldest =
         std::ranges::min_element(vgpus_, {}, [](const auto& entry) { return entry.second.series.last_s(); });
     if (oldest->second.series.last_s() + kCoarseSeconds > now_s) return nullptr;
@@ -217,7 +218,7 @@ std::string History::UseSeries(std::int64_t now_s, const std::string& device,
   return text + "]}";
 }
 
-/// Of several vGPUs that had the same name one after another: the last one.
+/// The vGPU with this name; if several had the name one after another, the last one.
 const History::Vgpu* History::Newest(const std::string& name) const {
   const Vgpu* newest = nullptr;
   for (const auto& [id, vgpu] : vgpus_)

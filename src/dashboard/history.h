@@ -27,13 +27,13 @@ inline constexpr std::size_t kHistoryVgpusMax = 512;
 inline constexpr std::size_t kHistoryDevicesMax = 64;
 inline constexpr std::size_t kHistoryEventsMax = 1000;
 inline constexpr std::size_t kHistoryBytesMax = std::size_t{32} << 20;
-/// A device's use is told for this many vGPUs; the others are summed.
+/// A device's use is listed for at most this many vGPUs; that of the others is summed.
 inline constexpr std::size_t kUseSeriesMax = 16;
 
-/// A row of means, and of last values where a mean says nothing: of counts and amounts that only grow.
+/// A row of means, and of last values for counts and amounts that only grow and whose mean is meaningless.
 template <std::size_t kMeans, std::size_t kLasts>
 struct HistoryRow {
-  std::uint32_t at_s = 0;  // the beginning of its span, since 1970
+  std::uint32_t at_s = 0;  // the beginning of the row's span, in seconds since 1970
   std::array<float, kMeans> means{};
   std::array<double, kLasts> lasts{};
 };
@@ -44,7 +44,7 @@ class RowRing {
  public:
   void Add(const Row& row) {
     if (rows_.size() < kMax) {
-      // Grows in steps, as the doubling of a vector would pass the bound.
+      // Grows in steps, because a vector that doubles its capacity would exceed the bound.
       if (rows_.size() == rows_.capacity()) rows_.reserve(std::min(kMax, rows_.size() + kMax / 10));
       rows_.push_back(row);
       return;
@@ -65,7 +65,7 @@ class RowRing {
   std::size_t first_ = 0;
 };
 
-/// The samples of a span that is not over yet.
+/// Sums the samples of a span that is not over yet.
 template <std::size_t kMeans, std::size_t kLasts>
 class OpenSpan {
  public:
@@ -82,7 +82,7 @@ class OpenSpan {
   }
   [[nodiscard]] bool any() const { return any_; }
   [[nodiscard]] std::int64_t at_s() const { return at_s_; }
-  /// The row of the span, which begins again with nothing.
+  /// Returns the row of the span and resets the sums.
   Row Take() {
     Row row{.at_s = static_cast<std::uint32_t>(at_s_), .means = {}, .lasts = lasts_};
     for (std::size_t i = 0; i < kMeans; ++i)
@@ -113,14 +113,14 @@ class HistorySeries {
     coarse_open_.Add(now_s - now_s % kCoarseSeconds, means, lasts);
     last_s_ = now_s;
   }
-  /// Spans that are over become rows.
+  /// Converts spans that are over into rows.
   void Close(std::int64_t now_s) {
     if (fine_open_.any() && now_s >= fine_open_.at_s() + kFineSeconds) fine_.Add(fine_open_.Take());
     if (coarse_open_.any() && now_s >= coarse_open_.at_s() + kCoarseSeconds) coarse_.Add(coarse_open_.Take());
   }
   /// The rows that began within the last hour, oldest first: fine ones of the last ten minutes, coarse ones before.
   [[nodiscard]] std::vector<Row> Rows(std::int64_t now_s) const {
-    // The first coarse span that lies in the fine rows as a whole.
+    // The beginning of the first coarse span that the fine rows cover completely.
     const std::int64_t oldest_fine = now_s - kFineSeconds * static_cast<std::int64_t>(kFineRowsMax);
     const std::int64_t fine_from = (oldest_fine + kCoarseSeconds - 1) / kCoarseSeconds * kCoarseSeconds;
     std::vector<Row> rows;
@@ -130,7 +130,7 @@ class HistorySeries {
       if (fine_[i].at_s >= fine_from) rows.push_back(fine_[i]);
     return rows;
   }
-  /// When the last sample came; 0: never.
+  /// The time of the last sample; 0: none yet.
   [[nodiscard]] std::int64_t last_s() const { return last_s_; }
   [[nodiscard]] std::size_t rows() const { return fine_.size() + coarse_.size(); }
   [[nodiscard]] std::size_t bytes() const { return sizeof *this + fine_.bytes() + coarse_.bytes(); }
@@ -144,9 +144,9 @@ class HistorySeries {
 
 class History {
  public:
-  /// Samples of the daemon. A clock that was set back loses the history: its rows would have two times.
+  /// Adds samples of the daemon. If the clock was set back, the history is cleared, because times would be ambiguous.
   void Add(std::int64_t now_ms, const Samples& samples);
-  /// Which vGPU an id is. An id that has another name now is another vGPU.
+  /// Sets the names of vGPUs by id. An id with another name than before is another vGPU.
   void SeeNames(const std::vector<VgpuName>& names);
   void AddEvents(std::uint64_t lost, std::vector<DecisionEvent> events);
 

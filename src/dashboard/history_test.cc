@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kBegin = 1'700'000'000'000;  // a whole ten seconds
+constexpr std::int64_t kBegin = 1'700'000'000'000;  // the beginning of a coarse span
 
 Samples OneOf(double use, std::uint64_t id = 1, double frames = 0) {
   return {.layout = 1,
@@ -172,7 +172,7 @@ TEST(DashboardHistory, AFullNodeStaysWithinTheBound) {
   for (std::size_t i = 0; i < kHistoryDevicesMax + 10; ++i)
     samples.devices.push_back({.name = "device-" + std::to_string(i) + std::string(200, 'x'), .figures = {}});
   for (std::uint64_t id = 1; id <= kHistoryVgpusMax + 100; ++id) samples.vgpus.push_back({.id = id, .figures = {}});
-  // One look in ten seconds makes a row of each resolution at once, so this fills an hour.
+  // One sample in ten seconds makes a row of each resolution, so this fills an hour.
   for (int i = 0; i < 365; ++i) history.Add(kBegin + 10'000LL * i, samples);
   std::vector<VgpuName> names;
   for (const VgpuSample& vgpu : samples.vgpus) names.push_back({vgpu.id, std::string(255, 'n'), std::string(255, 'd')});
@@ -191,7 +191,7 @@ TEST(DashboardHistory, AFullNodeStaysWithinTheBound) {
   EXPECT_GT(history.bytes(), kHistoryBytesMax / 2);
 }
 
-/// Whatever the daemon says, and whenever: bounds hold, rows are in order, and each mean is one of what was sampled.
+/// For any samples at any times, bounds hold, rows are in order, and each mean is within the sampled values.
 RC_GTEST_PROP(DashboardHistoryLaw, BoundsAndOrderHold, ()) {
   History history;
   std::int64_t now = kBegin;

@@ -88,7 +88,7 @@ void Look::OnVgpus(const Json& body) {
   if (!names) return Fail(names.error().message);
   sight_.names = std::move(*names);
   sight_.lists = CompactText(Json{{"devices", std::exchange(devices_, Json())}, {"vgpus", body.at("vgpus")}});
-  // The layout may have changed since the samples; then the next look finds that it has.
+  // If the layout has changed since the samples, the next look notices it.
   layout_ = sight_.samples.layout;
   AskEvents();
 }
@@ -102,7 +102,8 @@ void Look::OnEvents(const Json& body) {
   auto page = EventPageFrom(body);
   if (!page) return Fail(page.error().message);
   if (page->began_ns != began_ns_) {
-    // Another daemon, which counts from 1 again. Its lists may differ although its layout has the same number.
+    // Another daemon answers, whose events are numbered from 1. Its lists may differ although its layout has the same
+    // number.
     const bool other = std::exchange(began_ns_, page->began_ns) != 0;
     want_lists_ = want_lists_ || (other && !sight_.lists);
     if (std::exchange(events_after_, 0) != 0) return AskEvents();

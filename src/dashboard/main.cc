@@ -59,7 +59,7 @@ std::string NameOfMachine() {
   return ::gethostname(name, sizeof name - 1) == 0 ? std::string(name) : std::string();
 }
 
-/// Tells the process that waits for it, and the user, where the page is. The token is not for logs.
+/// Reports the page's address to the process that waits for it and to the user. The token must not be in logs.
 void Announce(const Arguments& arguments, const dashboard::Site& site) {
   const std::string page = "http://" + site.listens.Text() + "/";
   const std::string whole = site.plain ? page : page + "#token=" + site.token;

@@ -22,7 +22,7 @@ TEST(DashboardPage, EachFileOfTheTableIsCompiledIn) {
   EXPECT_EQ(FindPage("/app.js")->content_type, "text/javascript; charset=utf-8");
 }
 
-// The content security policy would not run them, and the page would be broken.
+// The content security policy forbids inline scripts and styles, so a page with any would not work.
 TEST(DashboardPage, ItHasNoScriptAndNoStyleInItsText) {
   const std::string index(FindPage("/")->content);
   for (const char* found : {"<style", "style=\"", "onclick=", "javascript:", "<script>"})

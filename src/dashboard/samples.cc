@@ -27,7 +27,7 @@ const json* ListOf(const json& body, const char* name) {
   return body.is_object() && found != body.end() && found->is_array() ? &*found : nullptr;
 }
 
-/// The place of each field in a row, which begins with the row's subject.
+/// The index of each field in a row, whose first element is the row's subject.
 template <std::size_t kCount>
 std::optional<std::array<std::size_t, kCount>> PlacesOf(const json* names, const std::array<const char*, kCount>& of) {
   std::array<std::size_t, kCount> places{};
@@ -40,7 +40,7 @@ std::optional<std::array<std::size_t, kCount>> PlacesOf(const json* names, const
   return places;
 }
 
-/// False: one of them is not a figure.
+/// False: an element is not a figure.
 bool ReadFigures(const json& row, std::span<const std::size_t> places, std::span<double> figures) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places[i] >= row.size()) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon says of its node, checked: samples, names of vGPUs, events. Pure.
+// Parses and checks the daemon's answers about its node: samples, names of vGPUs, events. Pure.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace weir::dashboard {
 inline constexpr std::array kDeviceFields{"gpu_use", "load", "sold", "held_slots", "revenue", "penalty"};
 inline constexpr std::array kVgpuFields{"gpu_use",    "cap",    "fps",  "p50_ms",    "p99_ms",    "wait_share",
                                         "pace_share", "frames", "late", "processes", "held_slots"};
-// A figure is finite and at most this large in either direction, or NaN where the daemon has none.
+// The absolute value of a figure is at most this large. A figure that the daemon does not have is NaN.
 inline constexpr double kFigureMax = 1e18;
 
 struct DeviceSample {
@@ -52,7 +52,7 @@ struct DecisionEvent {
   std::string device, vgpu, kind, text;
 };
 struct EventPage {
-  std::int64_t began_ns = 0;  // which daemon counts
+  std::int64_t began_ns = 0;  // identifies the daemon that numbers the events
   std::uint64_t next = 0;
   std::uint64_t lost = 0;
   std::vector<DecisionEvent> events;
@@ -62,7 +62,7 @@ Result<EventPage> EventPageFrom(const nlohmann::json& body);
 
 /// {"lost": N, "events": [...]}
 nlohmann::ordered_json EventsJson(std::uint64_t lost, const std::vector<const DecisionEvent*>& events);
-/// Compact, valid UTF-8.
+/// Compact JSON in valid UTF-8.
 std::string CompactText(const nlohmann::ordered_json& json);
 std::string CompactText(const nlohmann::json& json);
 

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// As the daemon sends it, with the fields in another order and one more.
+/// Samples as the daemon sends them, with the fields in another order and one additional field.
 json GoodSamples() {
   return json::parse(R"({"layout": 17, "device_fields": ["new", "gpu_use", "load", "sold", "held_slots", "revenue",
     "penalty"], "devices": [["gpu0", 9, 0.5, 0.25, 1.5, 3, 7, 1]], "vgpu_fields": ["fps", "gpu_use", "cap", "p50_ms",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dashboard's requests (docs/dashboard.md): the page, the stream of events, the history, and what is passed on to
-// the daemon.
+// Handles the dashboard's requests (docs/dashboard.md): the page, the stream of events, the history, and requests that
+// are passed on to the daemon.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,7 +19,7 @@
 namespace weir::dashboard {
 
 inline constexpr std::size_t kStreamsMax = 16;
-/// Requests that wait for the daemon's answer at one time.
+/// Upper bound of the requests that wait for the daemon's answer at one time.
 inline constexpr std::size_t kAskedMax = 32;
 inline constexpr Duration kDaemonAnswersWithin = seconds(10);
 
@@ -30,17 +30,17 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// Begins to serve under these rules, which are known once the port is.
+  /// Begins to serve under these rules. They contain the port, which is known only after listening.
   void Start(Site site);
 
-  /// What the server needs: its bounds, and the checks of a request's head.
+  /// The limits for the server, with the check of a request's head.
   [[nodiscard]] http::Limits Limits();
   void Handle(const http::Request& request, const http::Respond& respond);
 
  private:
   struct Page {
     std::shared_ptr<http::EventStream> stream;
-    bool has_lists = false;  // ticks follow the lists that say what their rows are
+    bool has_lists = false;  // ticks are sent after the lists, which identify their rows
     bool told_away = false;
   };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service on a real port, with a daemon that says what the test wants.
+// The service on a real port, with a fake daemon that gives the test's answers.
 #include "dashboard/service.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class FakeDaemon {
     const std::scoped_lock lock(mutex_);
     events_.push_back(text);
   }
-  /// As a new daemon, whose events begin again.
+  /// Acts as a new daemon, whose events begin again.
   void BeginAgain() {
     const std::scoped_lock lock(mutex_);
     ++began_;
@@ -129,17 +129,17 @@ class PageStream {
     std::string name;
     json data;
   };
-  /// Empty name: the stream has ended, or nothing came.
+  /// The next event. Empty name: the stream has ended, or no event came.
   Event Next() {
     const std::string text = Take("\n\n");
     const std::size_t end = text.find('\n');
     if (!text.starts_with("event: ") || end == std::string::npos) return {};
     return {text.substr(7, end - 7), json::parse(text.substr(end + std::string("\ndata: ").size()))};
   }
-  /// Reads events until one has this name, and keeps the names of those before it. Null: none of the next ones has
-  /// it.
+  /// Reads events until one has this name, and keeps the names of the events before it. Null: none of the next
+  /// kPassedMost events has the name.
   json Find(const std::string& name) {
-    constexpr int kPassedMost = 100;  // ticks come without an end
+    constexpr int kPassedMost = 100;  // bounded, because ticks never end
     passed_.clear();
     for (int i = 0; i < kPassedMost; ++i) {
       Event event = Next();
@@ -263,7 +263,7 @@ TEST_F(DashboardServiceTest, TheDaemonIsAwayOnceAndThenBack) {
   ASSERT_TRUE(page.Find("tick").is_object());
   daemon_.Stop();
   EXPECT_NE(page.Find("away")["message"].get<std::string>().find("weir serve"), std::string::npos);
-  // A page that is opened meanwhile is told, too.
+  // A page that is opened meanwhile gets the event, too.
   PageStream late(port_);
   EXPECT_EQ(late.Next().name, "hello");
   EXPECT_EQ(late.Next().name, "away");

@@ -19,7 +19,7 @@ namespace {
 
 struct Found {
   bool exists = false;
-  std::string token;  // empty: the file is not as this program makes it
+  std::string token;  // empty: the file is not one that this program has made
 };
 
 Result<Found> FindToken(const std::string& path) {
@@ -39,10 +39,10 @@ Result<Found> FindToken(const std::string& path) {
   return Found{.exists = true, .token = IsToken(token) ? std::move(token) : std::string()};
 }
 
-/// False: another process was first.
+/// False: another process has made the file first.
 Result<bool> MakeTokenFile(const std::string& path, const std::string& token) {
   const std::string beside = fmt::format("{}.{}", path, ::getpid());
-  ::unlink(beside.c_str());  // of a process that had this pid and was killed here
+  ::unlink(beside.c_str());  // left by a killed process that had the same pid
   const platform::Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return platform::ErrnoError("making " + beside, errno);
   const std::string line = token + "\n";

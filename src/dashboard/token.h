@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The token that a page shows for each request, and the file that keeps it over a restart.
+// The token that a page sends with each request, and the file that keeps it over a restart.
 #pragma once
 
 #include <string>
@@ -14,9 +14,8 @@ inline constexpr std::size_t kTokenDigits = 64;
 Result<std::string> NewToken();
 bool IsToken(std::string_view text);
 
-/// The token of this file. A file that is missing, is not this user's alone, or holds no token is replaced by one with
-/// a new token, mode 0600. Processes that find no file at the same time get the same
-/// token.
+/// The token of this file. If the file is missing, is accessible to other users, or holds no token, it is replaced by a
+/// file with a new token and mode 0600. Processes that find no file at the same time get the same token.
 Result<std::string> KeepToken(const std::string& path);
 
 }  // namespace weir::dashboard

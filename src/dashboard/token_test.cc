@@ -87,7 +87,7 @@ TEST_F(TokenTest, ThoseThatStartAtTheSameTimeGetTheSame) {
   constexpr int kAtOnce = 8;
   for (int round = 0; round < 20; ++round) {
     ::unlink(path_.c_str());
-    // Processes, because the file that is written first has the pid in its name.
+    // Uses processes, because the name of the temporary file contains the pid.
     std::vector<pid_t> children;
     for (int i = 0; i < kAtOnce; ++i) {
       const pid_t child = ::fork();
