@@ -2,8 +2,8 @@
 // The account of one DRM device, read from the fdinfo of all its open files.
 //
 // Each call to Read reads the known files. A search of all descriptors once a second finds processes that have opened
-// the device since. A client whose last descriptor is closed is no longer listed; its use after the last read is
-// charged as it reported it.
+// the device since. A client whose last descriptor is closed is no longer listed. For its use after the last read, the
+// charge stays what the program's own meter has reported.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ class DrmSource final : public Source {
   /// `pci`: as 0000:03:00.0. `proc`: /proc. `now`: the monotonic clock.
   DrmSource(std::string pci, std::string proc, std::function<Instant()> now)
       : pci_(std::move(pci)), proc_(std::move(proc)), now_(std::move(now)) {}
-  /// kUnavailable: the driver tells no times of engines.
+  /// kUnavailable: the driver reports no times of engines.
   Result<std::vector<DeviceUse>> Read() override;
 
  private:

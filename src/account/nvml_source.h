@@ -18,8 +18,8 @@ namespace weir::account {
 /// Counters computed from percentages. Pure.
 class UtilizationSum {
  public:
-  /// Upper bound of a sampling period. An idle process has no samples, so that its own last sample does not tell the
-  /// period.
+  /// Upper bound of a sampling period. An idle process has no samples, so the time since a process's own last sample
+  /// may be longer than the period.
   static constexpr Duration kPeriodMax = seconds(1);
   static constexpr std::size_t kProcessesMax = 16'384;
   /// A process without samples for this long is forgotten.

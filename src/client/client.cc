@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libweir-client: include/weir/client.h on top of the service API for modules. No exception leaves it.
+// libweir-client: implements include/weir/client.h with the service API for modules. No exception leaves the library.
 #pragma GCC visibility push(default)
 #include <weir/client.h>
 #pragma GCC visibility pop
@@ -58,7 +58,7 @@ int Say(weir_client_error* error, Errc code, const char* words) noexcept {
   return number;
 }
 
-/// The error code of what `work` returns or throws.
+/// Calls `work` and returns the error code of its result or exception.
 template <typename Work>
 int Guarded(weir_client_error* error, Work work) noexcept {
   try {
@@ -112,7 +112,7 @@ Result<std::string> BodyOf(ModuleClient& service, const weir_client_order& order
   return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// The run's lock must be held.
+/// Stores the result of an ended run. The run's lock must be held.
 void Keep(weir_client_run& run, nlohmann::json ended) {
   if (run.ended) return;
   run.text = weir::modules::TextOf(ended, "text");

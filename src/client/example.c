@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registers a module and runs one of its kernels in several threads at once, by libweir-client.
+ * Registers a module and runs one of its kernels in several threads at once, with libweir-client.
  *
  *   example SOCKET|HOST:PORT,... MODULE FILE KERNEL ARGUMENTS RUNS
  *
- * With RUN_INPUT set in the environment every run has that text as its input, and what it puts out is printed. Ends
- * with the code of the first thing that went wrong.
+ * If RUN_INPUT is set in the environment, every run has that text as its input, and its output is printed. The exit
+ * status is the code of the first error.
  */
 #include <pthread.h>
 #include <stdio.h>

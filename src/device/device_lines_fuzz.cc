@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a helper program prints about a device. Any bytes are taken without crashing; what is read are the fields of the
-// line. The first byte chooses the helper.
+// A line that a helper program prints about a device. Any bytes are accepted without crashing, and the parsed values
+// are fields of the line. The first byte selects the helper.
 #include <cstdint>
 #include <cstdlib>
 

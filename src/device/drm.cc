@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs with a DRM driver of Linux. Mesa finds a GPU by DRI_PRIME, and OpenCL by its PCI address.
+// GPUs with a DRM driver of Linux. Mesa selects a GPU by DRI_PRIME, and an executor selects the OpenCL device by its
+// PCI address.
 #include <algorithm>
 
 #include "device/drm_device.h"

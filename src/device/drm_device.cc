@@ -29,7 +29,7 @@ std::string LowerCase(std::string text) {
   return text;
 }
 
-/// In order of their numbers. Render nodes without a PCI device are left out.
+/// The render nodes in the order of their numbers. Nodes without a PCI device are left out.
 std::vector<Node> RenderNodes(const std::string& folder) {
   std::vector<Node> nodes;
   std::error_code error;

@@ -15,7 +15,7 @@ struct DrmDevice {
 };
 
 /// `wanted`: an index (0: the first render node), the name of a render node ("renderD128") or a PCI address. `folder`:
-/// /sys/class/drm. kNotFound says which there are.
+/// /sys/class/drm. kNotFound lists the existing GPUs.
 Result<DrmDevice> FindDrmDevice(const std::string& wanted, const std::string& folder);
 
 }  // namespace weir::device

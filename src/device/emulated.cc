@@ -13,7 +13,8 @@
 namespace weir::device {
 namespace {
 
-/// The path of a file, absolute, because the daemon may leave the current folder; the name of a built-in description.
+/// The absolute path of a file, because the daemon may change its current folder, or the name of a built-in
+/// description.
 std::string PathOrName(const std::string& description) {
   std::error_code error;
   return std::filesystem::exists(description, error) ? std::filesystem::absolute(description).string() : description;

@@ -27,7 +27,7 @@ constexpr std::array kKinds{
 
 bool IsGpu(const Device& device) { return device.spec.kind == kGpu; }
 
-/// Null: there is none.
+/// The kind that the text names; null: none.
 const Kind* KindOf(const std::string& text) {
   for (const Kind& kind : kKinds) {
     const bool takes_text = kind.prefix.ends_with(':');

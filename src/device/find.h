@@ -4,8 +4,7 @@
 //   embedded      this machine's CPUs, with Mesa's software renderer and PoCL
 //   nvidia:GPU    an NVIDIA GPU, by index, UUID or PCI address
 //   drm:GPU       a GPU with a DRM driver of Linux (amdgpu, i915), by index, render node or PCI address
-//   emulated:FILE the emulated GPUs that a file describes, or that one of Weir's descriptions does
-//                 (docs/emulated-gpu.md)
+//   emulated:FILE the emulated GPUs of a description: a file, or the name of one of Weir's (docs/emulated-gpu.md)
 #pragma once
 
 #include <string>

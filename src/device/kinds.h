@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of devices. A new one is a function here, and an entry in the table of find.cc.
+// The kinds of devices. A new kind is a function here, and an entry in the table of find.cc.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ Status AddNvidia(const std::string& what, const Sources& sources, Devices& devic
 Status AddDrm(const std::string& what, const Sources& sources, Devices& devices);
 Status AddEmulated(const std::string& what, const Sources& sources, Devices& devices);
 
-// For these functions.
+// Helpers of these functions.
 
 /// "gpu0", "gpu1", ...
 std::string NextGpuName(const Devices& devices);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's GPUs. NVML's number of a GPU is not OpenCL's: executors are given what both know it by.
+// NVIDIA's GPUs. NVML and OpenCL number GPUs differently, so executors get the UUID or PCI address, which both know.
 #include "device/device_lines.h"
 #include "device/kinds.h"
 #include "platform/program_output.h"

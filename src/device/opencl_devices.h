@@ -12,7 +12,7 @@ namespace weir::device {
 
 struct OpenClDevice {
   std::string library, vendor, name;
-  std::string uuid{}, pci{};  // empty: the driver does not tell
+  std::string uuid{}, pci{};  // empty: the driver does not report it
   std::uint64_t number = 0, compute_units = 0, memory_bytes = 0;
 };
 
