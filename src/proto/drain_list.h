@@ -31,7 +31,7 @@ std::optional<std::vector<DrainRequest>> DrainListFrom(std::string_view text);
 struct DrainState {
   std::string vgpu = {};
   std::uint32_t here = 0;   // connections
-  std::uint32_t asked = 0;  // of these; relays of older versions can't be asked
+  std::uint32_t asked = 0;  // of these connections; relays of older versions can't be asked
   friend bool operator==(const DrainState&, const DrainState&) = default;
 };
 std::string DrainStateText(const std::vector<DrainState>& all);

@@ -67,8 +67,8 @@ struct Present {
 };
 enum class Ending : std::uint8_t {
   kDone,
-  kLost,  // The device is lost, or it was reset while this client used it. So it is for all its later commands.
-  kFull,  // The queue had no room for it.
+  kLost,  // The device is lost, or was reset while this client used it. All later commands of the client end this way.
+  kFull,  // The queue had no room for the command.
 };
 struct Completion {
   std::uint64_t tag = 0;
@@ -85,7 +85,7 @@ struct Allocate {
   std::uint64_t bytes = 0;
   std::uint64_t tag = 0;
 };
-enum class Room : std::uint8_t { kNone, kTaken, kLost };  // kLost: as a command's
+enum class Room : std::uint8_t { kNone, kTaken, kLost };  // kLost: as Ending::kLost
 struct Allocated {
   std::uint64_t tag = 0;
   Room room = Room::kNone;

@@ -25,15 +25,15 @@ struct ExecutorStatistics {
   std::uint32_t order_done = 0;  // the last memory order that was carried out; not one of Fields()
 
   std::uint32_t resident_slots = 0;  // contents on the device, in whole slots
-  Bytes resident{};                  // the same exactly; zero from executors before protocol 1.5
-  Bytes need{};                      // what it wants on the device at once; if more than it holds, a request for more
+  Bytes resident{};                  // the same in bytes; zero from executors before protocol 1.5
+  Bytes need{};                      // contents wanted on the device at once; above `resident`: a request for more
   Bytes must{};                      // total need of one command that waits for memory; 0: none waits
   Bytes in_use{};                    // used within the last half second, or waited for
   Bytes made{};                      // all buffers and images, resident or not
   Bytes copied_out{}, copied_in{};   // totals, for any reason
   std::uint64_t evictions = 0;       // total buffers and images
   Duration switch_copy{};            // total: copies because slots were assigned to other vGPUs for a while
-  Duration steal{};                  // total over its threads, without the driver's: runnable and not running
+  Duration steal{};                  // total over the executor's threads, without the driver's: runnable, not running
   Duration elsewhere{};              // total over the same threads: all other time
   std::uint32_t threads = 0;         // number of these threads
   // Launches in parts: totals of docs/partition.md, "On a node".
@@ -124,7 +124,7 @@ constexpr std::uint64_t NumberOf(Duration value) { return static_cast<std::uint6
 constexpr std::uint64_t NumberOf(std::uint64_t value) { return value; }
 constexpr std::uint64_t NumberOf(std::uint32_t value) { return value; }
 
-/// The value of a whole number, the largest one of its type if that is too small.
+/// Sets `value` from a whole number of its unit. A number that is too large for the type sets the type's maximum.
 constexpr void SetNumber(Bytes& value, std::uint64_t number) { value = Bytes{number}; }
 constexpr void SetNumber(Duration& value, std::uint64_t number) {
   value = number > static_cast<std::uint64_t>(Duration::max().count()) ? Duration::max()

@@ -28,9 +28,8 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 
 /// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
-/// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the
-/// end; 1.8: programs that present nothing, late frame starts,
-/// ages of waiting threads
+/// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the end;
+/// 1.8: programs that present nothing, late frame starts, ages of waiting threads
 inline constexpr std::uint16_t kGateVersionMinor = 8;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
@@ -72,7 +71,7 @@ inline constexpr std::uint32_t kFrameSyncMax = 4;
 /// (1.8) Where a paced program waits.
 enum class FrameStart : std::uint32_t {
   kEarly = 0,  // before its present
-  kLate = 1,   // after the present before, so that the frame shows later input; the rest before its present
+  kLate = 1,   // after the previous present, so that the frame shows later input; the rest before its present
 };
 inline constexpr std::uint32_t kFrameStartMax = 1;
 
@@ -96,7 +95,8 @@ struct VgpuRegion {
   AtomicU32 frame_sync;          // FrameSync; how a paced frame is synchronised before it is delayed
 
   // Elastic memory (1.1). Contents beyond memory_here_slots are evicted to host memory. The executor reports
-  // completion: it copies memory_order to memory_order_done. If memory is not elastic, only memory_limit_slots applies.
+  // completion: it copies memory_order to MemoryWords::order_done. If memory is not elastic, only memory_limit_slots
+  // applies.
   AtomicU32 memory_elastic;     // 1: the fields below are valid
   AtomicU32 memory_here_slots;  // assigned slots, of memory_limit_slots; the rest are assigned to other vGPUs at the
                                 // moment
@@ -107,8 +107,8 @@ struct VgpuRegion {
   // -- offset 128: waking. Writer: daemon, and agents that wake the next thread. A shared (not private) futex word;
   // incremented before every wake.
   AtomicU32 wake_word;
-  // (1.8) Bits of the ages at which threads wait for allowance (gate/turns.h), so that a waker tries no others. Writer:
-  // agents set the bit that they wait with; a waker clears the bits at which no thread waits.
+  // (1.8) Bits of the ages at which threads wait for allowance (gate/turns.h), so that a waker tries only these ages.
+  // Writer: agents set the bit that they wait with; a waker clears the bits at which no thread waits.
   AtomicU32 waiting_ages;
   std::uint8_t reserved1[56];
 
@@ -219,15 +219,15 @@ static_assert((kRingRecords & (kRingRecords - 1)) == 0);
 struct MemoryWords {
   AtomicU32 order_done;      // the last memory_order that was carried out
   AtomicU32 resident_slots;  // contents on the device, in whole slots
-  AtomicU64 need_bytes;      // what it wants on the device at once; if more than it holds, this requests more
+  AtomicU64 need_bytes;      // contents wanted on the device at once; above the resident contents: a request for more
   AtomicU64 must_bytes;      // total need of one command that waits for memory; 0: none waits
   AtomicU64 in_use_bytes;    // used within the last half second, or waited for
   AtomicU64 made_bytes;      // all allocated, resident or not
-  AtomicU64 switch_copy_ns;  // total: copies out and in because slots were assigned to others for a while
+  AtomicU64 switch_copy_ns;  // total: copies out and in because slots were assigned to other vGPUs for a while
   AtomicU64 copied_out;      // total bytes, for any reason
   AtomicU64 copied_in;       // total bytes
   AtomicU64 evictions;       // total buffers and images
-  AtomicU64 steal_ns;        // total over its threads, without the driver's workers: runnable and not running
+  AtomicU64 steal_ns;        // total over the executor's threads, without the driver's: runnable, not running
   AtomicU64 elsewhere_ns;    // total over the same threads: all other time
   AtomicU32 threads;         // number of these threads
 

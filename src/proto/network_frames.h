@@ -14,10 +14,10 @@ inline constexpr std::uint16_t kVersionMoveWanted = 2;
 
 enum class Kind : std::uint16_t {
   kHello = 1,       // relay to portal, the first frame
-  kWelcome = 2,     // the answer to it
+  kWelcome = 2,     // portal to relay: answers kHello
   kMessages = 3,    // OpenCL messages as in a ring: each padded to a multiple of 8
   kArena = 4,       // bytes for `offset` of the arena, to be stored before the messages after them are executed
-  kMoveWanted = 5,  // portal to relay: the program should move to another node, or need not any more
+  kMoveWanted = 5,  // portal to relay: the program should move to another node, or may stay again
 };
 
 struct FrameHeader {

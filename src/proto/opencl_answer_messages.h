@@ -86,7 +86,7 @@ struct DeviceBuildFacts {
   std::uint32_t device = 0;
   std::int32_t status = 0;  // cl_build_status
   std::uint32_t binary_type = 0;
-  std::uint64_t binary_size = 0;  // not told any more: 0; kGetBinary returns the binary
+  std::uint64_t binary_size = 0;  // always 0 now; kGetBinary returns the binary
   std::uint64_t global_variables = 0;
   std::string log;
   static void Fields(auto& m, auto& f) {

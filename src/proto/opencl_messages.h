@@ -28,7 +28,7 @@ struct Hello {
   static void Fields(auto& m, auto& f) { f(m.magic, m.version, m.program, m.remote); }
 };
 
-/// Has two descriptors, the rings and the arena, or a refusal and no descriptors. A remote client gets a third one, the
+/// Sent with two descriptors: the rings and the arena. A refusal has none. A remote client gets a third one, the
 /// buffers' memory, if the device works in host memory.
 struct Welcome {
   static constexpr std::uint16_t kOp = 2;

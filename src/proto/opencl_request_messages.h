@@ -7,14 +7,16 @@
 
 namespace weir::proto::cl {
 
-/// Options as the program gave them, without the include paths; the files that these lead to are in `headers`.
+/// A file that the program's source includes. `name`: as the compiler looks it up.
 struct IncludedFile {
   std::string_view name{};
   Blob content{};
-  std::uint64_t ticket = 0;
+  std::uint64_t ticket = 0;  // if `content` is in the arena: returned in a Freed when the range is free; else 0
   static void Fields(auto& m, auto& f) { f(m.name, m.content, m.ticket); }
 };
 
+/// `options`: without the include paths, which are folders of the client; the files found there are in `headers`. The
+/// same holds for Compile.
 struct Build {
   static constexpr Op kOp = Op::kBuild;
   std::uint32_t request = 0, program = 0;

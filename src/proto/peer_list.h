@@ -16,7 +16,7 @@ inline constexpr std::size_t kPeersListedMax = 64;
 
 struct ListedPeer {
   std::uint64_t room_bytes = 0;
-  std::uint64_t threads = 0;  // running on the peer
+  std::uint64_t threads = 0;  // work-items of the launches that run on the peer now
   std::string socket = {};
   friend bool operator==(const ListedPeer&, const ListedPeer&) = default;
 };
