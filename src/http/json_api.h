@@ -22,8 +22,8 @@ bool NestsTooDeep(std::string_view json);
 nlohmann::json ParseJson(std::string_view text);
 
 /// The object of a successful answer, or the error that another answer contains. `asked` describes the request for
-/// messages ("asked
-/// the daemon at /run/weir/control.sock for GET /v1/status"). kProtocol: the answer is not a JSON object.
+/// messages ("asked the daemon at /run/weir/control.sock for GET /v1/status"). kProtocol: the answer is not a JSON
+/// object.
 Result<nlohmann::json> ObjectOf(const Answer& answer, const std::string& asked);
 
 }  // namespace weir::http

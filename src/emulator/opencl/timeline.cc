@@ -241,9 +241,8 @@ void Timeline::NoteFinished(CommandId id, const Command& command) {
 }
 
 /// Fails a command that PoCL has failed or refused. Commands that wait for it in the same in-order queue fail at once,
-/// before
-/// they could be submitted. Other commands that wait for it fail when it is complete, so that they do not complete
-/// first.
+/// before they could be submitted. Other commands that wait for it fail when it is complete, so that they do not
+/// complete first.
 void Timeline::Fail(CommandId failed, int status) {
   std::vector<CommandId> failing{failed};
   while (!failing.empty()) {
