@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A metric of the Prometheus page, as tables of fields declare it.
+// The name, type and help of a metric on the Prometheus page. Tables of fields hold one for each field.
 #pragma once
 
 namespace weir {

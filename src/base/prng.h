@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deterministic random numbers (SplitMix64), the same on every compiler, from a seed that is printed.
+// Deterministic random numbers (SplitMix64): a seed gives the same numbers on every machine and compiler. A failed test
+// can be repeated with the seed that it printed.
 #pragma once
 
 #include <cstdint>

@@ -11,12 +11,14 @@
 
 namespace weir {
 
-/// What was attempted, with which values, and what to do about it. `code` is for callers, `message` for users.
+/// Why an operation failed. `code` is for callers. `message` is for users: what was attempted, with which values, and
+/// what to do about it.
 struct Error {
   Errc code = Errc::kInternal;
   std::string message;
 };
 
+/// A value or an error. Asking for the one that it does not hold breaks an invariant and aborts (WEIR_CHECK).
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -42,6 +44,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
+/// The result of an operation that has no value to return.
 struct Unit {};
 using Status = Result<Unit>;
 

@@ -7,7 +7,7 @@
 
 namespace weir {
 
-/// "a,,b": "a", "", "b". An empty text is one empty part.
+/// Splits `text` at every separator: "a,,b" gives "a", "" and "b". An empty text gives one empty part.
 inline std::vector<std::string> SplitList(std::string_view text, char separator = ',') {
   std::vector<std::string> parts;
   while (true) {

@@ -36,7 +36,7 @@ struct Share {
   std::uint32_t ppm = 0;
   static constexpr std::uint32_t kWholePpm = 1'000'000;
   static constexpr Share Whole() { return Share{kWholePpm}; }
-  /// Rounds to the nearest part.
+  /// `f`: 0 … 1. Rounds to the nearest part.
   static constexpr Share FromFraction(double f) {
     const double rounded = f * kWholePpm + 0.5;  // std::lround is not constexpr
     return Share{static_cast<std::uint32_t>(rounded)};
