@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds and installs a filter of system calls (seccomp) for x86-64. The kernel runs the program from top to bottom; a
-// part for one call ends with a return.
+// Builds and installs a filter of system calls (seccomp) for x86-64. The filter is a program that the kernel runs from
+// top to bottom at every call of the process; the first return decides about the call.
 #pragma once
 
 #include <linux/audit.h>
@@ -24,7 +24,7 @@ class CallFilter {
  public:
   static constexpr std::uint32_t kDenied = SECCOMP_RET_ERRNO | EPERM;
 
-  /// Another architecture ends the process. Calls of the x32 interface, whose numbers differ, are denied.
+  /// A call of another architecture ends the process. Calls of the x32 interface, whose numbers differ, are denied.
   CallFilter() {
     Load(offsetof(seccomp_data, arch));
     Add({Jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1), Return(SECCOMP_RET_KILL_PROCESS)});
@@ -32,29 +32,36 @@ class CallFilter {
     Add({Jump(BPF_JGE, kX32, 0, 1), Return(kDenied)});
   }
 
+  /// Ends the program: `what` is done with the call (SECCOMP_RET_ALLOW, kDenied, ...).
   static sock_filter Return(std::uint32_t what) { return BPF_STMT(BPF_RET | BPF_K, what); }
+  /// Compares the loaded word with `value`, as `how` says. Skips `if_so` instructions if the comparison holds, else
+  /// `if_not`.
   static sock_filter Jump(unsigned how, std::uint32_t value, std::uint8_t if_so, std::uint8_t if_not = 0) {
     return BPF_JUMP(static_cast<std::uint16_t>(BPF_JMP | BPF_K | how), value, if_so, if_not);
   }
+  /// Loads 32 bits of an argument of the call: the low half with `byte` 0, the high half with 4.
   static sock_filter Argument(std::uint32_t number, std::uint32_t byte = 0) {
     return BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                     static_cast<std::uint32_t>(offsetof(seccomp_data, args)) + 8 * number + byte);
   }
 
   void Add(std::initializer_list<sock_filter> does) { program_.insert(program_.end(), does); }
+  /// Runs `does` for calls with the number `call`. `does` must end with a return: it may load another word in place of
+  /// the number.
   void OnCall(long call, std::initializer_list<sock_filter> does) {
     Add({Jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, static_cast<std::uint8_t>(does.size()))});
     Add(does);
   }
-  /// Denies clone in new namespaces; threads and processes in the present ones are allowed. The flags of clone3 lie
-  /// where no filter sees them; the C library then uses clone.
+  /// Denies clone with new namespaces; threads and processes in the present ones are allowed. A filter cannot read the
+  /// flags of clone3, which lie in memory: clone3 reports ENOSYS, and the C library then uses clone.
   void OnlyPresentNamespaces() {
     OnCall(SYS_clone, {Argument(0), Jump(BPF_JSET, kNamespaceFlags, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
     OnCall(SYS_clone3, {Return(SECCOMP_RET_ERRNO | ENOSYS)});
   }
 
-  /// Requires no_new_privs. Without the mitigation against speculative stores, which kernels before 5.16 add for
-  /// filtered processes: it slows code that computes, and protects a process from its own code only.
+  /// Requires no_new_privs. False, with errno: it is not installed. Turns off the mitigation of speculative store
+  /// bypass, which kernels before 5.16 turn on for filtered processes: it slows computation, and it protects a process
+  /// only from its own code.
   [[nodiscard]] bool Install() {
     const sock_fprog filter{.len = static_cast<unsigned short>(program_.size()), .filter = program_.data()};
     return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &filter) == 0;

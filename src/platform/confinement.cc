@@ -52,7 +52,8 @@ constexpr long kRefused[]{
     SYS_keyctl,
     SYS_request_key,
     SYS_modify_ldt,
-    // Files by handle pass the folders above them, and device files are the administrator's.
+    // Opening a file by its handle bypasses the permissions of the folders above it. Only the administrator makes
+    // device files.
     SYS_open_by_handle_at,
     SYS_mknod,
     SYS_mknodat,

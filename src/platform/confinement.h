@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rights that a process gives up for good before it executes code of a tenant. The program that it executes next, and
-// all of its children, have them neither.
+// Rights that a process gives up for good before it executes code of a tenant. The program that it executes next does
+// not have them either, nor do that program's children.
 #pragma once
 
 namespace weir::platform {
@@ -10,7 +10,7 @@ namespace weir::platform {
 /// because it holds for every driver; the list is in confinement.cc. False, with errno: this process is not confined.
 bool Confine();
 
-/// Builds the filter. `Confine` allocates nothing after it, so that it may follow a fork.
+/// Builds the filter of system calls. After this, `Confine` allocates nothing, so that a forked child may call it.
 void PrepareConfinement();
 
 }  // namespace weir::platform

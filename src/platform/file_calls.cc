@@ -18,8 +18,8 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Keeps the content of `path` as `previous`. `path` always has a file. A file system without hard links keeps no
-/// previous content.
+/// Keeps the content of `path` as `previous`. A file named `path` exists at every moment. On a file system without hard
+/// links the content is not kept.
 void KeepPrevious(FileCalls& calls, const std::string& path, const std::string& previous) {
   const std::string beside = previous + ".new";
   calls.Unlink(beside.c_str());

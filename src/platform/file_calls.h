@@ -31,7 +31,7 @@ class FileCalls {
   static FileCalls& System();
 };
 
-/// A descriptor of `calls` with one owner.
+/// Owns a descriptor that `calls` has opened, and closes it through `calls`.
 class CalledFd {
  public:
   CalledFd() = default;
@@ -55,7 +55,7 @@ class CalledFd {
   int fd_ = -1;
 };
 
-/// Writes the whole content.
+/// Writes the whole content to `fd`. `path`: named in an error.
 Status WriteAll(FileCalls& calls, int fd, std::string_view content, const std::string& path);
 
 /// kNotFound; kResourceExhausted: longer than `bytes_max`.

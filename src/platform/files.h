@@ -10,7 +10,7 @@
 namespace weir::platform {
 
 /// Writes a neighbouring file, syncs it and renames it: readers see the old content or the new, never a mixture, also
-/// after a crash or on a full disk (kResourceExhausted; the old file stays). platform/file_calls.h has a version for
+/// after a crash. kResourceExhausted: the disk is full; the old file stays. platform/file_calls.h has a version for
 /// tests.
 Status WriteFileAtomically(const std::string& path, std::string_view content);
 
@@ -21,9 +21,10 @@ Status ReplaceFile(const std::string& path, std::string_view content);
 /// kResourceExhausted: longer than `bytes_max`.
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max);
 
-/// Makes the folder and its parents (mode 0755 & ~umask unless given). An existing folder must belong to this user or
-/// root. Others must not be able to write to it, nor its group if `mode` gives the group nothing, unless it has the
-/// sticky bit. A link to a folder must belong to this user or root.
+/// Makes the folder and its parents (mode 0755 & ~umask unless given). An existing folder, or a link to one, must
+/// belong to this user or root. Other users must not be able to write to the folder, unless `mode` allows it or the
+/// folder has the sticky bit. With a mode that gives the group and others nothing (0700), neither must the folder's
+/// group.
 Status MakeFolder(const std::string& path, unsigned mode = 0755);
 
 /// The default folder of the daemon's sockets: $WEIR_RUN_DIR, /run/weir for root, $XDG_RUNTIME_DIR/weir, or

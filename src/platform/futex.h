@@ -9,7 +9,7 @@
 
 namespace weir::platform {
 
-/// Bits of a waiter that no FutexWakeOne excludes.
+/// All bits: any call of FutexWakeOne may wake this waiter.
 inline constexpr std::uint32_t kFutexAnyBits = 0xFFFF'FFFF;
 
 /// Returns when woken, when the word no longer holds `expected`, after `timeout`, or spuriously. `bits`: not 0; which

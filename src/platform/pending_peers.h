@@ -28,7 +28,7 @@ class PendingPeers {
   PendingPeers(std::size_t most_per_uid, Duration within) : most_per_uid_(most_per_uid), within_(within) {}
 
   /// Adds a connection and returns its number. If its user has the maximum already, that user's oldest connection is
-  /// dropped: silent connections exclude no other, and one user's connections never cost another user's.
+  /// dropped. So silent connections cannot shut out later ones, nor one user's connections those of another user.
   std::uint64_t Add(Instant now, uid_t uid, Connection connection) {
     const auto of_user = [uid](const Entry& entry) { return entry.uid == uid; };
     if (static_cast<std::size_t>(std::ranges::count_if(entries_, of_user)) >= most_per_uid_)

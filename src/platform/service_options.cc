@@ -48,7 +48,7 @@ std::string ListOf(const std::vector<std::string>& words, const char* between, c
   return list;
 }
 
-/// Appends `text` in lines that begin at `column`. `length`: of the last line of `to`; less than `column`.
+/// Appends `text` in lines that begin at `column`. `length`: that of the last line of `to`; less than `column`.
 void AppendColumn(std::string& to, std::size_t length, std::size_t column, std::string_view text) {
   to.append(column - length, ' ');
   length = column;

@@ -17,7 +17,7 @@ struct SpawnSpec {
   int kept_fd = -1;                    // stays open in the child with the same number
   int piped_fd = -1;                   // becomes the child's standard input and output
   int output_fd = -1;                  // becomes the child's standard output and standard error
-  uid_t uid = static_cast<uid_t>(-1);  // user to run as, with that user's groups; -1: this process's
+  uid_t uid = static_cast<uid_t>(-1);  // user to run as, in its primary group only; -1: this process's user and groups
   bool confined = false;               // see confinement.h; for programs that execute code of tenants
   /// NAME=VALUE, added to this process's environment; replaces a variable of the same name.
   std::vector<std::string> environment{};

@@ -51,7 +51,7 @@ struct DiagRequest {
   unix_diag_req body;
 };
 
-/// What an answer says: whether the socket has this name, is connected, and its peer has not closed it.
+/// Whether the socket that an answer describes is named `path` and connected, and its peer has not closed it.
 bool IsClientAt(std::string_view path, const unix_diag_msg& socket, std::size_t attribute_bytes) {
   bool named = false, shut = false;
   auto left = static_cast<int>(attribute_bytes);
@@ -64,7 +64,8 @@ bool IsClientAt(std::string_view path, const unix_diag_msg& socket, std::size_t 
   return socket.udiag_state == kEstablished && named && !shut;
 }
 
-/// Asks the kernel about one socket. One that is not a Unix socket, or has been closed meanwhile, is no connection.
+/// Asks the kernel about the socket with this inode. A socket of another family, or one that has been closed meanwhile,
+/// is no connection.
 Result<bool> IsClientAt(std::string_view path, int diagnosis, std::uint32_t inode) {
   DiagRequest request{};
   request.header.nlmsg_len = sizeof request;

@@ -79,8 +79,8 @@ Result<Fd> ListenUnixStream(const std::string& path, mode_t mode) { return Liste
 Result<Fd> ConnectUnixStream(const std::string& path) { return ConnectTo(path, SOCK_STREAM); }
 
 bool NobodyListens(const std::string& path) {
-  // The kernel first looks for a listener, and then compares the kinds of the sockets: EPROTOTYPE proves that one
-  // lives.
+  // The kernel first looks for a listener, and then compares the kinds of the sockets: EPROTOTYPE proves that there is
+  // a listener.
   const auto connected = ConnectTo(path, SOCK_STREAM);
   return !connected && (connected.error().code == Errc::kUnavailable || connected.error().code == Errc::kNotFound);
 }

@@ -20,7 +20,7 @@ Result<Fd> ListenSeqPacket(const std::string& path, mode_t mode);
 /// Connects without blocking. kNotFound or kUnavailable: nothing listens; kTimeout: the backlog is full.
 Result<Fd> ConnectSeqPacket(const std::string& path);
 
-/// Whether the listener at `path` has ended. Costs a living listener nothing: no connection is made.
+/// Whether no process listens on the SOCK_SEQPACKET socket at `path`. Makes no connection that a listener would notice.
 bool NobodyListens(const std::string& path);
 
 /// Like the functions above, for SOCK_STREAM sockets.
@@ -42,8 +42,8 @@ Result<Fd> PeerPidFdOf(int fd);
 
 /// Sends one packet with descriptors. Never blocks; kTimeout: the peer does not read.
 Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int> fds = {});
-/// Sends a connection's last packet, discards the peer's unread packets and closes. Closing a socket with unread
-/// packets would lose the last packet.
+/// Sends the last packet of a connection, discards the peer's unread packets and closes the connection: the peer would
+/// lose the last packet if a socket with unread packets were closed.
 void SendLastPacket(Fd connection, std::span<const std::byte> packet);
 
 struct Packet {
