@@ -26,7 +26,7 @@ const char* NameOf(AccessVerdict verdict);
 
 enum class ExprOp : std::uint8_t {
   kConstant,  // value
-  kArgument,  // the scalar of `bits` at byte b of argument a
+  kArgument,  // scalar of `bits` bits at byte b of argument a
   kGlobalId,  // of dimension a; likewise the next seven
   kGroupId,
   kLocalId,
@@ -92,7 +92,7 @@ void ForOperands(const Expr& expr, Each each) {
 inline std::uint8_t BitsOf(const Expr& expr) { return IsComparison(expr.op) ? std::uint8_t{1} : expr.bits; }
 
 /// Loop `loop` continues while X = start + step * round passes the test against `bound`: `X test bound`, or, if
-/// descending, `bound test X`. Each of several tests of a loop bounds it.
+/// descending, `bound test X`. A loop may have several tests; each bounds its rounds.
 struct LoopTest {
   std::uint16_t loop = 0;
   ExprOp test = ExprOp::kSLt;  // kNe, kSLt, kSLe, kULt, kULe
@@ -101,8 +101,8 @@ struct LoopTest {
   bool operator==(const LoopTest&) const = default;
 };
 
-/// Condition of an access: it is reached only if `condition` is as `holds` says, within context `parent`. Context 0 has
-/// no condition.
+/// A condition under which accesses are reached: only in context `parent`, and only if `condition` evaluates to
+/// `holds`. Context 0 has no condition.
 struct AccessContext {
   std::uint16_t parent = 0;
   std::uint16_t condition = 0;
@@ -110,7 +110,8 @@ struct AccessContext {
   bool operator==(const AccessContext&) const = default;
 };
 
-/// `bytes` bytes at `offset` bytes after the argument's pointer.
+/// One access of a work-item. `offset` and `bytes` are expressions of 64 bits: the distance in bytes from the
+/// argument's pointer, and the length.
 struct MemoryAccess {
   std::uint16_t argument = 0;
   bool write = false;
@@ -163,7 +164,7 @@ inline constexpr std::size_t kAccessExprsMax = 2048, kAccessDepthMax = 100, kAcc
 /// access that passes can be evaluated with any launch.
 Status CheckAccess(const KernelAccess& access);
 
-/// Encoding of all kernels of a program; docs/kernel-analysis.md, "Form".
+/// Encodes all kernels of a program; docs/kernel-analysis.md, "Form".
 std::vector<std::byte> EncodeAccesses(std::span<const KernelAccess> kernels);
 /// kProtocol for bytes that EncodeAccesses does not produce for checked kernels.
 Result<std::vector<KernelAccess>> DecodeAccesses(std::span<const std::byte> bytes);

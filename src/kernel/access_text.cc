@@ -11,8 +11,8 @@ constexpr int kTextDepthMax = 12;
 
 struct OperatorText {
   ExprOp op;
-  const char* between;  // or the name of a function
-  int strength;         // 0: a function
+  const char* between;  // the operator, or the name of a function
+  int strength;         // how tightly the operator binds; 0: a function
 };
 
 constexpr std::array kOperators{

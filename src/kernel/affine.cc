@@ -15,7 +15,7 @@ bool IsFar(std::int64_t value) { return value >= Interval::kFar || value <= -Int
 }  // namespace
 
 std::int64_t FarAdd(std::int64_t a, std::int64_t b) {
-  if (IsFar(a)) return a;  // both are bounds of one side, so never opposite infinities
+  if (IsFar(a)) return a;  // callers add bounds of the same side, so never opposite infinities
   if (IsFar(b)) return b;
   return Saturated(static_cast<__int128>(a) + b);
 }

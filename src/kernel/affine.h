@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intervals and affine forms over small integers, with detection of every overflow. A form stands for a value of w bits
-// modulo 2^w: sums and products preserve this, and an operation that needs the exact value checks its interval first.
+// Intervals and affine forms over numbers below 2^61, with detection of every overflow. A form stands for a value of w
+// bits modulo 2^w. Sums and products preserve this. An operation that needs the exact value checks its interval first.
 #pragma once
 
 #include <algorithm>

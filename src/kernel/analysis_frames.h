@@ -38,7 +38,8 @@ inline constexpr std::size_t kAnalysisBytesMax = std::size_t{8} << 20, kAnalysis
 /// Body without the length. The request must not exceed the limits for options and macros.
 std::vector<std::byte> EncodeAnalysisRequest(const AnalysisRequest& request);
 Result<AnalysisRequest> DecodeAnalysisRequest(std::span<const std::byte> bytes);
-/// The reply: kernels, or kInvalidArgument with the compiler's message. `parts` are those of the kernels.
+/// Body without the length. `reply`: the kernels, or kInvalidArgument with the compiler's message. Its `parts` has an
+/// entry for each kernel that is not refused, in their order.
 std::vector<std::byte> EncodeAnalysisReply(const AnalysisReply& reply);
 AnalysisReply DecodeAnalysisReply(std::span<const std::byte> bytes);
 

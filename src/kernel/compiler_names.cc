@@ -20,9 +20,9 @@ constexpr std::string_view kReservedNames[]{
     "INFINITY",   "NAN",       "M_E",       "M_LOG2E",         "M_LOG10E",        "M_LN2",
     "M_LN10",     "M_PI",      "M_PI_2",    "M_PI_4",          "M_1_PI",          "M_2_PI",
     "M_2_SQRTPI", "M_SQRT2",   "M_SQRT1_2", "ATOMIC_VAR_INIT", "ATOMIC_FLAG_INIT"};
-/// Equal for all compilers.
+/// Have the same value for all compilers.
 constexpr std::string_view kAlike[]{"__LINE__", "__COUNTER__", "__VA_ARGS__", "__VA_OPT__", "__FUNCTION__"};
-/// Defined by clang regardless of options.
+/// Clang expands these even with -undef, which hides its other macros. Another compiler may expand them otherwise.
 constexpr std::string_view kOfThePreprocessor[]{"__FILE__", "__BASE_FILE__", "__FILE_NAME__",    "__DATE__",
                                                 "__TIME__", "__TIMESTAMP__", "__INCLUDE_LEVEL__"};
 constexpr std::string_view kGuardEnds[]{"_H", "_CL", "_CLH", "_HPP"};
@@ -32,7 +32,7 @@ bool IsAmong(std::string_view name, const std::string_view (&names)[n]) {
   return std::find(names, names + n, name) != names + n;
 }
 
-/// An include guard is the header's own name.
+/// Whether the name looks like an include guard, which a header tests and defines itself.
 bool IsGuard(std::string_view name) {
   while (name.ends_with('_')) name.remove_suffix(1);
   return std::any_of(std::begin(kGuardEnds), std::end(kGuardEnds), [&](auto end) { return name.ends_with(end); });

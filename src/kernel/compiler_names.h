@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides whether preprocessing a source depends on the compiler that it is written for. A source that tests none of
-// its names is preprocessed alike by all compilers. Pure.
+// Decides whether preprocessing a source depends on the compiler that it is written for. All compilers preprocess a
+// source alike if it tests none of their own names. Pure.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace weir::kernel {
 
-/// The macros of -D and -U among build options, as "NAME=VALUE" or "NAME"; includes those of -U.
+/// The macros that the build options -D and -U name, as "NAME=VALUE" or "NAME".
 std::vector<std::string> MacrosOfOptions(std::span<const std::string> options);
 /// The name in "NAME=VALUE", "NAME(x)=VALUE" or "NAME".
 std::string_view MacroName(std::string_view macro);
@@ -19,9 +19,9 @@ std::string_view MacroName(std::string_view macro);
 /// these macros.
 bool IsPreprocessed(std::string_view source, std::span<const std::string> options, std::span<const std::string> macros);
 
-/// The reason as text, or empty. `options`: from MacrosOfOptions. `macros`: what the compiler is known to define; if
-/// not empty, it has all names of extensions (cl_...). Branches that are not taken count as well: a false positive only
-/// costs a split.
+/// Returns why preprocessing depends on the compiler, as text; empty if it does not. `options`: from MacrosOfOptions.
+/// `macros`: those that the compiler is known to define; if not empty, it lists every extension (cl_...). Conditions in
+/// branches that are not taken count as well: a false positive only costs a split.
 std::string AsksItsCompiler(std::string_view source, std::span<const std::string> options,
                             std::span<const std::string> macros);
 

@@ -7,9 +7,11 @@
 namespace weir::kernel {
 namespace {
 
+/// Bounds the time that access forms from an untrusted process can take.
 constexpr std::size_t kCutPairsMax = 1024;
 
-/// One access in a launch: start = base + sum of factor * range.
+/// One access in a launch. It starts at byte base + sum of factor * unit of its memory object, for values of the units
+/// in their ranges; or, with `anywhere`, at an unknown byte of its argument.
 struct Touched {
   const MemoryAccess* access = nullptr;
   bool anywhere = false;
@@ -32,14 +34,15 @@ struct Touched {
   }
 };
 
-/// One access of a pair after outer steps were removed: its possible starts, without the term of the cut dimension.
+/// One access of a pair that is compared along the cut dimension, after outer steps were removed. Intervals are of
+/// bytes of its start.
 struct Remains {
   std::array<FormUnit, Form::kTermsMax> units{};
   std::size_t count = 0;
   std::int64_t cut_factor = 0;  // bytes from one group to the next
   Interval groups{};            // groups that reach the access
-  Interval inner{};             // of starts, without the groups' term
-  Interval rest{}, ids{0, 0};   // of starts: other dimensions, and the cut dimension
+  Interval inner{};             // of its start in group 0 of the cut dimension
+  Interval rest{}, ids{0, 0};   // parts of its start: `ids` comes from the id of the cut dimension
 };
 
 std::uint16_t CutSymbol(unsigned d) { return static_cast<std::uint16_t>(kGroupSymbol + d); }
@@ -76,7 +79,7 @@ bool Apart(Interval a, Interval b) { return a.high <= b.low || b.high <= a.low; 
 
 /// True if no byte of `a` in one group is a byte of `b` in another group along the cut.
 bool GroupsApart(Remains a, std::int64_t bytes_a, Remains b, std::int64_t bytes_b) {
-  // At most one step is removed, since an extent has rows but no rows of rows.
+  // Removes at most one step: the extents of a footprint describe rows, but not rows of rows.
   for (int level = 0; level < 2; ++level) {
     const Interval all_a = AllOf(a, bytes_a), all_b = AllOf(b, bytes_b);
     if (!all_a.bounded() || !all_b.bounded()) return false;
@@ -84,12 +87,14 @@ bool GroupsApart(Remains a, std::int64_t bytes_a, Remains b, std::int64_t bytes_
     if (a.groups.single() && a.groups == b.groups) return true;
     if (a.cut_factor == b.cut_factor && a.cut_factor != 0) {
       const std::int64_t step = a.cut_factor < 0 ? -a.cut_factor : a.cut_factor;
-      // Compares any group of `a` with the next one of `b`, and vice versa.
+      // In either order, the bytes of one access in a group end before those of the other access in the next group
+      // begin.
       if (FarAdd(FarAdd(a.inner.high, bytes_a), -b.inner.low) <= step &&
           FarAdd(FarAdd(b.inner.high, bytes_b), -a.inner.low) <= step)
         return true;
     }
-    // Removes the widest step from both: if everything else lies between two such steps, only equal steps can meet.
+    // Removes the widest step from both: if the rest of both accesses fits between two such steps, only bytes of equal
+    // steps can meet.
     std::size_t widest = a.count;
     for (std::size_t i = 0; i < a.count; ++i) {
       const bool wider = widest == a.count || a.units[i].factor > a.units[widest].factor;

@@ -27,8 +27,8 @@ class ExprTable {
   std::uint16_t Constant(std::int64_t value, unsigned bits = 64) {
     return Add({.op = ExprOp::kConstant, .bits = static_cast<std::uint8_t>(bits), .value = value});
   }
-  /// An unknown value. Each one is distinct, so that two of them don't cancel. In a full table they are all one value,
-  /// from which no further expressions are made.
+  /// An unknown value. Each one is distinct, so that two of them don't cancel. In a full table all unknown values of
+  /// one width are the same entry, and the value of every new expression is unknown.
   std::uint16_t Data(unsigned bits = 64) {
     return Add({.op = ExprOp::kData, .bits = static_cast<std::uint8_t>(bits), .value = Full() ? 0 : ++fresh_});
   }
@@ -66,9 +66,9 @@ class ExprTable {
 
  private:
   [[nodiscard]] bool Full() const {
+    // Leaves room for one unknown value of each width, 1 to 64 bits.
     return exprs_.size() >= kAccessExprsMax - 65;
-  }  // reserves an entry for data of
-     // each width
+  }
 
   std::int64_t fresh_ = 0;
   std::vector<Expr> exprs_;

@@ -6,6 +6,7 @@
 namespace weir::kernel {
 namespace {
 
+/// More read extents of one argument are replaced by one that covers them all.
 constexpr std::size_t kReadExtentsMax = 16;
 
 std::uint64_t AsBytes(std::int64_t value) { return static_cast<std::uint64_t>(value); }
@@ -58,7 +59,8 @@ class ExtentMaker {
     out.push_back({.begin = AsBytes(inside.low), .bytes = AsBytes(inside.high - inside.low), .whole = whole});
   }
 
-  /// The unit with the largest step, provided that the bytes between two steps are not all touched.
+  /// The unit with the largest step, if some bytes between two of its steps are not touched. Null: there is none, and
+  /// one run describes all bytes.
   [[nodiscard]] const FormUnit* Outermost(const FormUnits& units, std::int64_t all) const {
     const FormUnit* outer = nullptr;
     for (const FormUnit& unit : units.span())
@@ -89,7 +91,8 @@ class ExtentMaker {
     const std::int64_t run = RunUnder(units, outer);
     const std::int64_t limit = std::min(high, size_);
     if (begin < 0 || begin < low - outer.factor || begin >= Interval::kFar) return AppendHull(low, high, false, out);
-    // Rows that end before the limit are kept whole; the remaining bytes before the limit are added separately.
+    // Rows that end before the limit become rows of the extent. The bytes of the next row before the limit become a
+    // second extent.
     const std::int64_t wanted = FarAdd(outer.range.high, 1 - outer.range.low);
     const std::int64_t fit = limit < begin + run ? 0 : (limit - begin - run) / outer.factor + 1;
     const std::int64_t rows = std::min(wanted, fit);

@@ -5,7 +5,7 @@
 namespace weir::kernel {
 namespace {
 
-constexpr unsigned kOddBits = 61;  // widths from here to 63 are not handled
+constexpr unsigned kOddBits = 61;  // values of 61 to 63 bits are unknown: their ranges exceed Interval::kFar
 
 std::int64_t ScalarAt(std::span<const std::byte> value, const Expr& expr) {
   std::uint64_t number = 0;
@@ -188,7 +188,7 @@ Form LaunchForms::Evaluate(const Expr& expr) {
     case ExprOp::kAnd: return Masked(expr);
     case ExprOp::kSExt:
     case ExprOp::kZExt: return Widened(expr);
-    case ExprOp::kTrunc: return FormOf(expr.a);  // equal modulo the smaller power
+    case ExprOp::kTrunc: return FormOf(expr.a);  // the same value modulo the smaller power of 2
     case ExprOp::kChoice: return Either(FormOf(expr.a), FormOf(expr.b));
     case ExprOp::kSelect: {
       const Truth truth = Decide(expr.c);

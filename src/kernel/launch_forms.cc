@@ -175,8 +175,9 @@ void LaunchForms::AssumeAtLeast0(const Form& form) {
   }
   for (std::size_t i = 0; i < units.count && feasible_; ++i) {
     const FormUnit& unit = units.all[i];
+    // Neither an id nor a loop: only the interval of its value is known.
     if (unit.symbol >= kLoopSymbol + std::size_t{access_.loops}) exact_ = false;
-    std::int64_t rest = form.constant;  // upper bound
+    std::int64_t rest = form.constant;  // upper bound of all other terms
     for (std::size_t j = 0; j < units.count; ++j)
       if (j != i) rest = FarAdd(rest, (units.all[j].range * units.all[j].factor).high);
     if (rest >= Interval::kFar || rest <= -Interval::kFar) continue;
@@ -218,7 +219,8 @@ Form LaunchForms::Difference(const Expr& comparison, bool holds, bool& equality,
   Form left = is_signed ? Signed(a, bits) : Unsigned(a, bits);
   const Form right = is_signed ? Signed(b, bits) : Unsigned(b, bits);
   if (!is_signed && holds && !left.known && right.known) {
-    // A value below at most 2^(bits-1) is not negative as a signed number, so the signed comparison holds too.
+    // An unsigned value that is below a bound of at most 2^(bits-1) is the same number when read as signed: it is not
+    // negative, and the signed comparison holds, too.
     const Interval most = Bounds(right);
     const Form plain = Signed(a, bits);
     if (plain.known && (bits == 64 || most.high <= (std::int64_t{1} << (bits - 1)) - 1)) {
@@ -304,7 +306,7 @@ void LaunchForms::BoundLoops() {
     const Form way = Sum(FormOf(test.bound), FormOf(test.start), -1);
     loop_known_[test.loop] = !seen[test.loop] && way.is_constant();
     seen[test.loop] = true;
-    const std::int64_t rounds = RoundsOf(test);  // first, since it may add to ranges_
+    const std::int64_t rounds = RoundsOf(test);  // before `range` is taken: RoundsOf may grow ranges_
     Interval& range = ranges_[kLoopSymbol + std::size_t{test.loop}];
     range.high = std::min(range.high, std::max(range.low, rounds));
   }

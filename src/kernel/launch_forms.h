@@ -46,15 +46,16 @@ struct FormUnits {
   [[nodiscard]] std::span<const FormUnit> span() const { return {all.data(), count}; }
 };
 
-/// Limit of evaluated expressions and relaxed bounds per question about a launch. The access forms come from an
-/// untrusted process, and each context may depend on all expressions: 128 * 127 * 2048 of them.
+/// Limit of the steps of one LaunchForms; a step evaluates an expression or relaxes a bound. The access forms come from
+/// an untrusted process, and each context may depend on all expressions: without a limit, 128 accesses * 127 conditions
+/// * 2048 expressions might be evaluated.
 inline constexpr std::uint32_t kLaunchStepsMax = 1U << 17;
 
 class LaunchForms {
  public:
   /// The arguments have been checked and outlive this object.
   LaunchForms(const KernelAccess& access, const KernelLaunch& launch);
-  /// Restricts all later results to these groups.
+  /// Restricts the results after the next Enter to these groups.
   void Restrict(const PartRange& part);
 
   /// Makes later results refer to accesses in this context. Returns false if no work-item reaches it.
@@ -62,13 +63,14 @@ class LaunchForms {
   /// After Enter: every condition was understood and bounds a single unit.
   [[nodiscard]] bool exact() const { return exact_; }
 
-  /// The result is unknown after more steps than any honest kernel takes; so is a bound that takes more than a sum.
+  /// The value of an expression. Unknown after kLaunchStepsMax steps, which no ordinary kernel needs.
   [[nodiscard]] Form FormOf(std::uint16_t expr);
-  /// Bounds over all work-items of the current context. Not bounded: unknown.
+  /// Bounds over all work-items of the current context. Not bounded: unknown. After kLaunchStepsMax steps they no
+  /// longer use conditions on sums of several units.
   [[nodiscard]] Interval Bounds(const Form& form) const;
   [[nodiscard]] FormUnits UnitsOf(const Form& form) const;
   [[nodiscard]] Interval GroupsOf(unsigned d) const { return ranges_[kGroupSymbol + std::size_t{d}]; }
-  /// If exact(): each unit takes all values of its range, independent of the other units.
+  /// Whether the units of the form take every combination of the values in their ranges. Meaningful only if exact().
   [[nodiscard]] bool Fills(const Form& form) const;
 
  private:
@@ -85,8 +87,9 @@ class LaunchForms {
   Form Either(const Form& a, const Form& b);
   [[nodiscard]] Form Signed(const Form& form, unsigned bits) const;
   [[nodiscard]] Form Unsigned(const Form& form, unsigned bits) const;
-  /// The form `difference` for which the comparison is `difference >= 0`, or, for an equality, `== 0`. Unknown if
-  /// there is none.
+  /// The form for which the comparison is `form >= 0`, or, with `equality`, `form == 0`. Unknown if there is none.
+  /// `low_too`: the form is that of a signed comparison, which replaces an unsigned one; the unsigned one also implies
+  /// a >= 0.
   Form Difference(const Expr& comparison, bool holds, bool& equality, bool& low_too);
   Truth Decide(std::uint16_t condition);
   void Assume(std::uint16_t condition, bool holds);
@@ -95,6 +98,7 @@ class LaunchForms {
   void Narrow(const FormUnit& unit, Interval to);
   void BoundLoops();
   [[nodiscard]] std::int64_t RoundsOf(const LoopTest& test);
+  /// Makes all evaluated forms invalid, since ranges have changed.
   void Forget();
 
   const KernelAccess& access_;
@@ -105,10 +109,11 @@ class LaunchForms {
   std::vector<Form> forms_;       // by expression; valid if its mark is the current one
   std::vector<std::uint32_t> marks_;
   std::uint32_t mark_ = 1;
-  mutable std::uint32_t steps_ = 0;  // evaluation steps taken
-  std::vector<std::uint16_t> chain_;
-  std::vector<Form> constraints_;  // >= 0, with several units
-  std::vector<bool> loop_known_;   // by loop: its number of rounds is known
+  mutable std::uint32_t steps_ = 0;   // evaluation steps taken
+  std::vector<std::uint16_t> chain_;  // the current context and its parents, innermost first
+  std::vector<Form> constraints_;     // conditions on sums of several units: each of these is >= 0
+  std::vector<bool> loop_known_;      // by loop: its number of rounds is known
+  /// `feasible_`: some work-item may reach the current context.
   bool feasible_ = true, exact_ = true;
 };
 

@@ -10,8 +10,10 @@
 namespace weir::kernel {
 namespace {
 
-/// A built-in that returns another value in a part than in the whole launch, and its replacement: a function of the
-/// part and, except for the last, a dimension.
+/// A built-in that returns another value in a part than in the whole launch, and the function that replaces it. The
+/// function gets the words of the part and, except for the last built-in, a dimension. Words of weir_part, one for each
+/// of three dimensions: s0 to s2 the part's first group; then, of the whole launch, s3 to s5 its groups, s6 to s8 its
+/// global size, s9 to sb its global offset.
 struct PlaceBuiltin {
   std::string_view name;
   bool of_dimension;
@@ -33,7 +35,7 @@ constexpr PlaceBuiltin kPlaceBuiltins[]{
 };
 /// Built-ins with the same prefixes that return the same value in a part.
 constexpr std::string_view kSameInAPart[]{"get_global_id", "get_enqueued_local_size", "get_enqueued_num_sub_groups"};
-/// Words that may precede a call. After any other word it is a declaration.
+/// Words that may precede a call. A name and a parenthesis after any other word are a declaration.
 constexpr std::string_view kWordsBeforeCalls[]{"return", "else", "do", "case", "sizeof"};
 constexpr std::string_view kSpaces[]{"global", "__global", "constant", "__constant"};
 constexpr std::string_view kQualifiers[]{"const",   "restrict", "__restrict",   "__restrict__",
@@ -116,12 +118,12 @@ class PartRewriter {
  private:
   struct Function {
     bool kernel = false;
-    bool needs_part = false;  // it, or a function that it calls, uses a replaced built-in
+    bool needs_part = false;  // this function, or one that it calls, uses a replaced built-in
     std::vector<std::string_view> callers;
   };
   struct Parameter {
-    std::size_t begin = 0, end = 0;  // tokens
-    std::size_t star = 0, name = 0;  // for a buffer
+    std::size_t begin = 0, end = 0;  // indices of tokens
+    std::size_t star = 0, name = 0;  // indices of tokens; of a buffer only
     std::string_view space{};
   };
 

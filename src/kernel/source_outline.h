@@ -24,7 +24,7 @@ struct SourceItem {
   };
   Kind kind = Kind::kDeclaration;
   bool kernel = false;
-  std::size_t begin = 0, end = 0;  // tokens
+  std::size_t begin = 0, end = 0;  // indices of tokens
   std::size_t name = 0, open = 0;  // for a function: its name, and the parenthesis after it
   std::size_t body = 0;            // for a definition: its brace
 };
