@@ -17,6 +17,8 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr std::size_t kProgramBytesMax = 255;
+/// An executor that has no clients left may end just after a connection was made. A listener that closes every
+/// connection must not be asked without end.
 constexpr int kAttemptsMax = 3;
 
 Result<wire::Header> HeaderOf(std::span<const std::byte> packet, std::uint16_t op) {

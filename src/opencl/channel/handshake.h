@@ -10,7 +10,7 @@
 
 namespace weir::opencl {
 
-// Long, because an executor may have to start and load a compiler on a machine that is busy with other work
+// Long, because an executor may have to start and load a compiler on a machine that is busy with other work.
 inline constexpr Duration kHandshakeWait = seconds(60);
 
 /// The program name that an executor uses when it sends parts of its clients' launches to other executors; the daemon's
@@ -23,7 +23,7 @@ struct Connection {
   Channel channel;
   platform::Mapping arena;
   platform::Fd arena_file;  // the file that is mapped at `arena`; only of a `remote` connection
-  // The device's buffers; only of a `remote` connection to a device that works in host memory
+  // The device's buffers; only of a `remote` connection to a device that works in host memory.
   platform::Mapping buffers;
   platform::Fd buffers_file;
   std::uint16_t version = 0;  // the version that both sides speak

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of one client. The executor refuses what exceeds them, so that code that follows a connection need not handle
-// it.
+// Limits of one client. The executor refuses what exceeds them, so that code which follows a connection need not handle
+// more.
 #pragma once
 
 #include <cstddef>

@@ -116,8 +116,7 @@ void RingConsumer::Interrupt() {
   platform::FutexWakeAll(control_->consumer_sleeps);
 }
 
-// -- Both sides
-// --------------------------------------------------------------------------------------------------------
+// -- Both sides -------------------------------------------------------------------------------------------------------
 
 Result<Channel> MapChannel(int fd, Side side) {
   Channel channel;

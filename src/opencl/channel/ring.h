@@ -27,8 +27,8 @@ inline constexpr std::uint64_t kRingBytes = 1ULL << 20;
 struct RingControl {
   alignas(64) std::atomic<std::uint64_t> produced;         // producer
   alignas(64) std::atomic<std::uint64_t> consumed;         // consumer
-  alignas(64) std::atomic<std::uint32_t> consumer_sleeps;  // futex word; set by the consumer, cleared by either; or
-                                                           // kInterrupted
+  alignas(64) std::atomic<std::uint32_t> consumer_sleeps;  // futex word: 1 while the consumer sleeps, 0, or
+                                                           // kInterrupted; set by the consumer, cleared by either
   std::atomic<std::uint32_t> producer_waits;               // futex word; set by the producer, cleared by either
 };
 /// Value of consumer_sleeps that ends the consumer's wait without a message.

@@ -128,8 +128,7 @@ TEST_F(Ring, AWaitMayBeInterrupted) {
   }
 }
 
-// -- A hostile other side
-// ----------------------------------------------------------------------------------------------
+// -- A hostile other side ---------------------------------------------------------------------------------------------
 
 TEST_F(Ring, AnInvalidPositionIsRefused) {
   control().produced.store(kRingBytes + 8);
@@ -169,8 +168,7 @@ TEST_F(Ring, AMessageWhosePaddingWasNotSentIsRefused) {
   EXPECT_EQ(executor_.in.Next(scratch_).error().code, Errc::kProtocol);
 }
 
-// -- Wake-ups
-// ----------------------------------------------------------------------------------------------------------
+// -- Wake-ups ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Ring, OnlyASleepingReaderIsWokenAndOnlyOnce) {
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(Send(Numbered(i, 64)));

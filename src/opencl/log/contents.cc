@@ -10,7 +10,7 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// Sets the extent of an image as reads and writes name it.
+/// Sets the extent of the whole image, in the form that messages which read and write images use, and its size.
 void DescribeImage(const logged::Object& image, ObjectLog::Memory& memory) {
   wire::CreateImage made;
   if (!wire::Decode(image.made.message, made)) return;
@@ -43,7 +43,7 @@ std::vector<ObjectLog::Memory> ObjectLog::memories() const {
     if (!slot.object || slot.object->kind != Kind::kMemory || slot.object->failed) return;
     const Object& object = *slot.object;
     const Object& root = object.root();
-    // A part's contents are those of its root, and move with the root if that has an id.
+    // The contents of a part are those of its root. They move with the root if the client still has an id for it.
     if (&root != &object && Stands({.id = root.id, .number = root.at})) return;
     Memory& memory = all.emplace_back();
     memory.id = id;

@@ -23,7 +23,8 @@ bool ReadBody(wire::ByteView body, M& m) {
   return !reader.malformed();
 }
 
-/// Drops the builds of a program that later ones have superseded. At most one more than the program has devices remain.
+/// Drops the builds of a program that later ones have superseded. Besides pending ones, at most one more than the
+/// program has devices remain.
 void DropUndone(std::vector<BuildRef>& builds) {
   const auto known = [](const BuildStep& step) {
     return step.state == BuildStep::State::kBuilt || step.state == BuildStep::State::kFailed;
@@ -149,7 +150,8 @@ void ObjectLog::Ended(const wire::EventDone& m) {
   event.told = true;
   if (!event.of || event.of->kind != Kind::kQueue) return;
   if (event.of->in_order) event.of->ended = std::max(event.of->ended, event.place);
-  // Running commands keep a released queue alive.
+  // Only a running command needs its queue, which may have been released. After its end the event just refers to the
+  // context.
   ObjectRef context = event.context();
   event.of = std::move(context);
 }

@@ -32,6 +32,7 @@ struct Record {
 
 /// One build or compile of a program.
 struct BuildStep {
+  /// kFailed: the program is left without its earlier build. kRefused: the program is unchanged.
   enum class State : std::uint8_t { kPending, kBuilt, kFailed, kRefused };
   std::uint64_t at = 0;     // number of its message
   Record asked;             // names the program first, then `devices` devices
@@ -50,18 +51,20 @@ using BuildRef = std::shared_ptr<BuildStep>;
 struct Partition {
   std::uint64_t at = 0;
   Record asked;
-  std::uint32_t first = 0, count = 0;
+  std::uint32_t first = 0, count = 0;  // ids: `count` of them from `first`
 };
 
 struct Argument {
   bool set = false;
-  std::uint8_t kind = 0;
+  std::uint8_t kind = 0;         // an ArgKind of the protocol
   std::weak_ptr<Object> object;  // weak, as in the executor: arguments do not keep objects
   std::uint64_t size = 0;
   Bytes data;
 };
 
-/// What is known about the contents of a buffer or an image.
+/// What is known about the contents of a buffer or an image. kNone: it was never written to. kGiven: it has the
+/// contents that the client created it with. kWritten: a command may have written to it. kKnown: the caller of
+/// ContentsKnown has a copy.
 enum class Contents : std::uint8_t { kNone, kGiven, kWritten, kKnown };
 
 struct Object {
@@ -70,7 +73,7 @@ struct Object {
   const Kind kind;
   const std::uint32_t id;
   const std::uint64_t at;   // number of the message that created it
-  bool failed = false;      // an object that it needs did not exist
+  bool failed = false;      // an object or content that its message names did not exist
   std::uint32_t depth = 0;  // length of the longest chain of needed objects
   std::int32_t status = 0;  // of a linked program: the status of the link
   Record made;
@@ -79,7 +82,7 @@ struct Object {
   std::vector<BuildRef> built;
   // Of a device. Null: a root device.
   std::shared_ptr<Partition> partition;
-  bool shares_arena = false;  // of a device; of a context: true if true for all of its devices
+  bool shares_arena = false;  // of a device; of a context and its buffers: true if true for all its devices
   // Of a queue: the number of commands issued and ended, and the command up to which a Finish was requested.
   bool in_order = true;
   std::uint64_t issued = 0, ended = 0, finish_asked = 0;
@@ -93,7 +96,7 @@ struct Object {
   // Of a kernel.
   std::vector<Argument> args;
   bool bad_arg = false;      // the last argument could not be set
-  std::uint64_t marked = 0;  // value of known_ when its writable arguments were marked as written; 0: never
+  std::uint64_t marked = 0;  // value of the log's known_ when its writable arguments were marked kWritten; 0: never
 
   /// Of a queue: the command up to which a Finish must be requested to know the state of all commands.
   [[nodiscard]] std::uint64_t FinishWanted() const { return issued > ended ? issued : nameless; }
@@ -123,6 +126,7 @@ struct Event {
 };
 inline const ObjectRef& Event::context() const { return of && of->kind == Kind::kQueue ? of->made.needs.front() : of; }
 
+/// What an id stands for: an object or an event.
 struct Slot {
   ObjectRef object{};
   Event event{};

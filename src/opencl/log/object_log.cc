@@ -16,8 +16,7 @@ using logged::BuildRef;
 using logged::BuildStep;
 using logged::Slot;
 
-/// Limit of a chain of links of linked programs, because destroying a chain takes stack. An object beyond it counts as
-/// failed.
+/// Limit of a chain of linked programs, because destroying a chain takes stack. An object beyond it counts as failed.
 constexpr std::uint32_t kDepthMax = 1000;
 
 }  // namespace
@@ -128,7 +127,7 @@ void ObjectLog::Do(wire::CreateBuffer& m) {
   buffer->size = m.size;
   buffer->kernels_only_read = (m.flags & CL_MEM_READ_ONLY) != 0;
   if (filled) buffer->contents = logged::Contents::kGiven;
-  // The client writes to such a buffer directly, without a message.
+  // On a device that shares the arena the client writes to a buffer directly, without a message.
   const ObjectRef& context = buffer->made.needs.front();
   buffer->shares_arena = context && context->shares_arena;
   if (buffer->shares_arena) buffer->contents = logged::Contents::kWritten;
@@ -152,7 +151,7 @@ void ObjectLog::Do(wire::CreateSubBuffer& m) {
 void ObjectLog::Do(wire::CreateImage& m) {
   const bool given = m.content.length() > 0;
   Expect(m.ticket);
-  m.content = {};  // the content moves with later writes
+  m.content = {};  // not recorded: a migration moves the contents as they are then
   m.ticket = 0;
   const ObjectRef image = Make(Kind::kMemory, m);
   image->image = true;

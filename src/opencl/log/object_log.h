@@ -96,13 +96,13 @@ class ObjectLog {
     [[nodiscard]] bool must_move() const { return contents == Contents::kGiven || contents == Contents::kWritten; }
   };
   [[nodiscard]] std::vector<Memory> memories() const;
-  /// The caller will have the contents that this object has after all messages sent so far. The object is kKnown until
-  /// it is written to.
+  /// Records that the caller will have a copy of the object's contents as they are after all messages sent so far. The
+  /// object is kKnown until it is written to.
   void ContentsKnown(std::uint32_t id);
-  /// No copy exists any more: kKnown becomes kWritten.
+  /// Records that the copies no longer exist: kKnown becomes kWritten.
   void ForgetContents();
-  /// The queues of a context that may be busy, and for which a reader of its memory waits. Nullopt: a busy queue has no
-  /// id, or may wait for the client.
+  /// The queues of a context that may be busy. A reader of the context's memory has to wait for them. Nullopt: a busy
+  /// queue has no id, or may wait for the client.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> BusyQueues(std::uint32_t context) const;
 
   // -- Objects created before a replay
@@ -163,9 +163,9 @@ class ObjectLog {
 
   struct Request {
     bool own = false;
-    bool facts = false;  // the platform's facts, which come without a request
-    ObjectRef queue{};   // of a Finish
-    std::uint64_t place = 0;
+    bool facts = false;         // the platform's facts, which come without a request
+    ObjectRef queue{};          // of a Finish
+    std::uint64_t place = 0;    // of a Finish: the last command of the queue that it covers
     std::uint32_t program = 0;  // id of the program of a build
     logged::BuildRef build{};
     std::weak_ptr<Object> linked{};
@@ -207,9 +207,12 @@ class ObjectLog {
   ObjectRef Make(Kind kind, M& m);
   template <typename M>
   void MakeBuild(M& m);
+  /// Gives the id to an object or event, even if another one has it.
   void Stand(std::uint32_t id, logged::Slot slot);
   void Command(const proto::cl::Enqueue& enqueue);
+  /// Records that a command may write to the memory object.
   void Written(std::uint32_t id);
+  /// Records the result of a request that has been answered.
   void Settle(const Request& request, std::int32_t status);
   bool TakePlatform(ByteView body);
   bool TakeParts(ByteView body, const std::shared_ptr<logged::Partition>& partition);
@@ -222,7 +225,7 @@ class ObjectLog {
   std::map<std::uint32_t, std::vector<logged::BuildRef>> builds_;  // by the program's id
   std::vector<ObjectRef> devices_;                                 // root devices
   std::unordered_map<std::uint32_t, Request> requests_;
-  // increases when contents become known, so that kernels mark theirs as written again
+  // Tickets that are not freed yet, each with the memory object whose release carries it; expired: no object needs it
   std::unordered_multimap<std::uint64_t, std::weak_ptr<Object>> tickets_;
   std::unordered_set<std::uint32_t> own_watches_;  // events that Questions watches
   std::uint64_t sequence_ = 0;                     // number of client messages

@@ -2,8 +2,8 @@
 // Generates the messages that recreate the client's objects.
 //
 // Objects are created in their original order. An object that the client has released but another object still needs
-// gets a free id, and is released at the end. Devices keep their ids: an object that has taken over such an id takes it
-// over again.
+// gets a free id, and is released at the end. Devices keep their ids: an object to which the client has given the id of
+// a released device gets it in the replay after that device.
 #include <algorithm>
 #include <deque>
 #include <set>
@@ -171,7 +171,7 @@ class Writing {
     if (event->watched) Send(wire::Watch{.event = id});
     return true;
   }
-  /// The program exists and was built.
+  /// Records that the new executor has a build of the program already.
   void HasBuilt(const Object* program) { built_.insert(program); }
   void SetArgs(const Object& kernel, const Reached& reached) {
     for (std::uint32_t i = 0; i < kernel.args.size(); ++i) {
@@ -179,7 +179,7 @@ class Writing {
       wire::SetArg message{.kernel = NameOf(&kernel), .index = i, .kind = arg.kind, .size = arg.size, .data = arg.data};
       if (arg.kind == static_cast<std::uint8_t>(wire::ArgKind::kObject)) {
         const ObjectRef object = arg.object.lock();
-        // Released; an argument that was never set fails in the same way
+        // The client has released the object. Without the argument, a launch fails in the same way.
         if (!object || !reached.Has(object.get())) continue;
         message.object = NameOf(object.get());
       }
@@ -252,7 +252,7 @@ struct AlreadyMade {
   }
 };
 
-/// False: no room for the contents.
+/// Writes the steps, then the kernels' arguments and the errors that queues owe. False: no room for contents.
 bool WriteSteps(const Steps& steps, const Reached& reached, Writing& writing) {
   for (const auto& [at, step] : steps)
     if (!std::visit([&](const auto& what) { return writing.Add(what); }, step)) return false;
