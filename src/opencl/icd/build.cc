@@ -131,7 +131,7 @@ cl_int CompileProgram(cl_program handle, cl_uint count, const cl_device_id* list
       header_ids.push_back(header->id);
       request.header_names.emplace_back(header_names[i]);
       files.erase(header_names[i]);  // headers given by the program take precedence
-      // Headers include headers.
+      // A header may include further files.
       for (auto& [name, content] : FindIncludedFiles(header->source, read)) files.emplace(name, content);
     }
     for (cl_uint i = 0; i < header_count; ++i) files.erase(header_names[i]);
@@ -195,7 +195,7 @@ cl_program LinkProgram(cl_context context_handle, cl_uint count, const cl_device
   }
   result = Report(*program, notify, user, result);
   auto* const made = Give<cl_program>(program, error);
-  // Its log can be queried.
+  // A failed link gives a program as well, whose log can be queried.
   if (error != nullptr) *error = result;
   return made;
 }

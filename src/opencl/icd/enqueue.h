@@ -30,8 +30,8 @@ class Command {
   [[nodiscard]] bool may_complete_locally() const {
     return queue_->works_in_arena() && queue_->idle() && waits_.complete();
   }
-  /// Whether the client may execute it itself after waiting. Only for in-order queues, because in others an earlier
-  /// command may wait for a later one.
+  /// Whether the client may execute the command itself after waiting. In an out-of-order queue that is not idle it may
+  /// not, because an earlier command may wait for a later one.
   [[nodiscard]] bool may_be_done_here_after_waiting() const {
     return queue_->works_in_arena() && (queue_->in_order() || queue_->idle());
   }
@@ -40,8 +40,8 @@ class Command {
   /// Records that the client has executed the command.
   cl_int CompleteLocally(cl_command_type type);
 
-  /// Sends `command`. With `arrival` it is watched, and its data is delivered before the command is seen to be
-  /// complete.
+  /// Sends `command`. With `arrival` its event is watched, and its data is delivered before the program can see that
+  /// the command is complete.
   template <typename M>
   cl_int Send(M& command, cl_command_type type, std::unique_ptr<Arrival> arrival = nullptr) {
     Event* event = event_ != nullptr || arrival != nullptr ? NewEvent(type) : nullptr;
@@ -78,9 +78,13 @@ class Command {
     if (event != nullptr) Hand(event);
     return CL_SUCCESS;
   }
+  /// Creates the event of a command that is about to be sent.
   Event* NewEvent(cl_command_type type);
+  /// Watches the event, so that `arrival` is delivered when the command has ended.
   void Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sending& sending);
+  /// Gives the event to the program. If the program wants none, the event lives until its command has ended.
   void Hand(Event* event);
+  /// Destroys the event of a command that was not sent. Returns `error`.
   static cl_int NotSent(Event* event, cl_int error);
 
   Queue* queue_ = nullptr;

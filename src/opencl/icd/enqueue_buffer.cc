@@ -18,8 +18,8 @@ constexpr std::size_t kStagedBytesMax = 4 << 20;
 /// A long write is staged and sent in parts: one is transferred while the next is copied, and the arena's ranges are
 /// reused while they are in the caches.
 constexpr std::size_t kPartBytes = 2 << 20;
-/// Limit of parts in flight for a caller that waits for the whole: 64 MiB, which fill a link of 50 Gbit/s for 10 ms,
-/// but at most a quarter of the arena.
+/// Limit of the parts in flight of one long read or write: at most 64 MiB, which fill a link of 50 Gbit/s for 10 ms,
+/// and a quarter of the arena.
 constexpr std::size_t kPartsAheadMost = 32;
 std::size_t PartsAhead(const Link& link) {
   return std::clamp<std::size_t>(link.arena_bytes() / (4 * kPartBytes), 1, kPartsAheadMost);
@@ -150,7 +150,7 @@ cl_int EnqueueReadBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking
     BulkCopy(to, buffer->bytes() + offset, size);
     return command.CompleteLocally(CL_COMMAND_READ_BUFFER);
   }
-  // Not if the program wants an event, because none of several would represent the whole.
+  // Not in parts if the program wants an event, because the event of one part would not represent the whole read.
   if (blocking != CL_FALSE && size > kStagedBytesMax && !command.wants_event() && !command.queue().works_in_arena() &&
       command.queue().in_order())
     return ReadParts(command, *buffer, offset, size, static_cast<std::byte*>(to));
@@ -171,7 +171,8 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   const bool large = blocking != CL_FALSE && size > kStagedBytesMax;
   bool here = command.may_complete_locally() || (large && command.may_be_done_here_after_waiting());
-  // In an in-order queue the last part ends the whole. Profiling needs the times of the whole command.
+  // In an in-order queue the write ends with its last part, whose event stands for the whole. A program that profiles
+  // needs the times of the whole command, so its write is not split.
   if (!here && size > kStagedBytesMax && !command.queue().works_in_arena() && command.queue().in_order() &&
       !(command.queue().profiling() && command.wants_event()))
     if (const cl_int error = WriteParts(command, *buffer, blocking != CL_FALSE, offset, size, from);
@@ -181,7 +182,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if (counts) AwaitRoomToStage(command, size);
   StagedContent content;
   if (!here && !content.Of(command.link(), from, size)) {
-    // No room for a second copy. The buffer's own range needs none.
+    // The arena has no room to stage the content. Writing to the buffer's own range needs no room.
     here = command.may_be_done_here_after_waiting();
     if (!here) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
   }

@@ -23,13 +23,13 @@ struct Arrival {
   std::size_t box[3] = {0, 1, 1};  // bytes of a row, rows, slices
   std::size_t row_pitch = 0, slice_pitch = 0;
   Range free_after{};    // 0 bytes: the range is not freed
-  bool of_more = false;  // one of many parts in a row: the copy bypasses the caches
+  bool of_more = false;  // this is one of many copies in a row, which bypass the caches
 };
 
 struct EventCallback {
   void(CL_CALLBACK* call)(cl_event, cl_int, void*) = nullptr;
   void* user = nullptr;
-  cl_int at = CL_COMPLETE;
+  cl_int at = CL_COMPLETE;  // the status at which it is called
 };
 
 struct Event : Object {

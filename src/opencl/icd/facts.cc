@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, 20> kTravelling{
     "cl_amd_media_ops",
 };
 
+/// Beginnings of the names of features that are not reported to programs.
 constexpr std::array<std::string_view, 5> kFeaturesThatStay{
     "__opencl_c_device_enqueue", "__opencl_c_pipes", "__opencl_c_subgroups", "__opencl_c_ext_", "__opencl_c_integer_",
 };

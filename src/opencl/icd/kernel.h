@@ -13,6 +13,7 @@ namespace weir::opencl::icd {
 
 /// The kind of an argument, from the driver's facts.
 struct ArgType {
+  /// kNeverThere: a device queue or a pipe, which no program of this client can have.
   enum class Class : std::uint8_t { kUnknown, kBuffer, kImage, kSampler, kLocal, kData, kNeverThere };
   Class what = Class::kUnknown;
   std::size_t bytes = 0;  // of kData; 0: unknown
@@ -24,9 +25,9 @@ struct KernelArg {
   bool set = false;
   bool sent = false;  // the executor has it
   wire::ArgKind kind = wire::ArgKind::kData;
-  std::uint64_t size = 0;    // of data, of local memory, or of the pointer of a null object
-  std::uint64_t serial = 0;  // of the object
-  std::uint32_t object = 0;
+  std::uint64_t size = 0;       // of data, of local memory, or of the pointer of a null object
+  std::uint64_t serial = 0;     // of the object
+  std::uint32_t object = 0;     // its id
   std::byte few[kFew];          // data of at most kFew bytes
   std::vector<std::byte> more;  // longer data
   [[nodiscard]] wire::ByteView data() const { return {size <= kFew ? few : more.data(), size}; }

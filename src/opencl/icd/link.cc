@@ -14,7 +14,7 @@ namespace weir::opencl::icd {
 namespace {
 
 constexpr std::int64_t kLookEveryNs = 50'000'000;  // interval of checks of the socket
-constexpr Duration kRoomWait = milliseconds(50);
+constexpr Duration kRoomWait = milliseconds(50);   // the same, while the ring is full
 
 // Per process; reset in the child of a fork.
 pthread_mutex_t g_connecting = PTHREAD_MUTEX_INITIALIZER;

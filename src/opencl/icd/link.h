@@ -6,6 +6,8 @@
 //   locks, in the order in which they may be taken:  send  ->  state  ->  arena
 //   send:   the ring's producer, ids, each queue's count of commands (which must match the order of messages)
 //   state:  the reader's role, pending answers, watched events, tickets, callbacks, maps of memory objects
+//   live:   the table of live memory objects and samplers; taken alone
+//   A program's own mutex comes before send.
 //   No lock is held while a callback of the program runs, or while bytes are copied for it.
 //
 // In the child of a fork the connection is abandoned: its locks are never taken again, and every use fails.
@@ -161,8 +163,8 @@ class Link {
     bool locked_ = false;
   };
 
-  /// What a call waits for, for counting round trips. The answer to the call's own request counts even if another
-  /// thread has already received it. Anything else counts only if it has not happened yet.
+  /// What a call waits for; it decides whether the wait counts as a round trip. The answer to the call's own request
+  /// counts even if another thread has already received it. Anything else counts only if it has not happened yet.
   enum class Of { kAnswer, kElse };
   /// Waits until `done()`, which is called under the state lock. False: the connection was lost before.
   template <typename P>
@@ -187,7 +189,7 @@ class Link {
 
   /// Runs `callback` on the library's thread without a lock. Requires the state lock.
   void Post(std::function<void()> callback);
-  /// A callback is expected: the library's thread reads until it has come. Requires the state lock.
+  /// Announces a callback: the library's thread reads until it has come. Requires the state lock.
   void ExpectCallback();
   void CallbackCame() { --callbacks_expected_; }
   /// Registers the context for notices of errors.

@@ -32,7 +32,7 @@ void Remember(Memory& memory, const MappedRegion& region) {
 
 bool Forget(Memory& memory, const void* pointer, MappedRegion& region) {
   const Link::StateLock lock(*memory.link);
-  // The most recent one first, which a nested unmap refers to.
+  // Searches from the most recent map: if a region is mapped several times, an unmap ends the last map.
   const auto at = std::find_if(memory.maps.rbegin(), memory.maps.rend(),
                                [pointer](const MappedRegion& mapped) { return mapped.pointer == pointer; });
   if (at == memory.maps.rend()) return false;
@@ -198,7 +198,7 @@ void* EnqueueMapImage(cl_command_queue queue, cl_mem handle, cl_bool blocking, c
   }
   *row_pitch = mapped.row_pitch;
   if (slice_pitch != nullptr) *slice_pitch = has_slices ? mapped.slice_pitch : 0;
-  // A row of an array of rows is a slice.
+  // In a one-dimensional array each row counts as a slice.
   if (image->type == CL_MEM_OBJECT_IMAGE1D_ARRAY) *slice_pitch = mapped.row_pitch;
   Remember(*image, mapped);
   return Give<void*>(mapped.pointer, error);

@@ -43,7 +43,7 @@ struct Object {
   Link* link;
   std::uint64_t serial = NextSerial();
   std::atomic<std::uint32_t> references{1};  // held by the program
-  std::atomic<std::uint32_t> holds{1};       // held by the library, one of them for all of the program's
+  std::atomic<std::uint32_t> holds{1};       // of the library; one hold stands for all references of the program
 };
 
 /// The object behind a handle; null if the handle is null or not such an object.

@@ -46,7 +46,8 @@ std::vector<std::shared_ptr<const wire::KernelFacts>> Shared(std::vector<wire::K
   return kernels;
 }
 
-/// Keeps the arguments that the driver reported for the source and does not report for the binary.
+/// Keeps the descriptions of kernel arguments that the driver reported when it built the source, if it reports none for
+/// the binary.
 void KeepArguments(std::vector<wire::KernelFacts>& kernels, const Program::Kernels& before) {
   for (wire::KernelFacts& kernel : kernels)
     for (const auto& known : before)
@@ -183,7 +184,7 @@ cl_program CreateProgramWithBinary(cl_context handle, cl_uint count, const cl_de
     if (status == CL_SUCCESS) envelopes.push_back(std::move(*envelope));
   }
   if (wrong != CL_SUCCESS) return Refuse(wrong, error);
-  // Only one binary is sent. Devices of one kind share it.
+  // Only one binary is sent, so all devices must be of one kind.
   for (cl_uint i = 1; i < count; ++i) {
     if (envelopes[i].device == envelopes[0].device) continue;
     if (statuses != nullptr) statuses[i] = CL_INVALID_BINARY;

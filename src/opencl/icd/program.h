@@ -18,7 +18,7 @@ struct DeviceBuild {
   cl_program_binary_type binary_type = CL_PROGRAM_BINARY_TYPE_NONE;
   std::string options{}, log{};
   std::uint64_t global_variables = 0;
-  std::vector<std::byte> binary{};  // in its envelope once it was requested, or as given
+  std::vector<std::byte> binary{};  // in its envelope: as the program gave it, or fetched by a query; empty: neither
 };
 
 struct Program : Object {

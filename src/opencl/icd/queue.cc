@@ -125,7 +125,7 @@ cl_int GetCommandQueueInfo(cl_command_queue handle, cl_command_queue_info name, 
   }
 }
 
-/// From OpenCL 1.0. Always limited to this: the order of a queue is fixed at its creation.
+/// A function of OpenCL 1.0, of which only the query remains: the properties of a queue are fixed at its creation.
 cl_int SetCommandQueueProperty(cl_command_queue handle, cl_command_queue_properties properties, cl_bool /*enable*/,
                                cl_command_queue_properties* before) {
   const Queue* queue = As<Queue>(handle);

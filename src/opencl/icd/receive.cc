@@ -12,10 +12,10 @@ namespace weir::opencl::icd {
 namespace {
 
 constexpr Duration kReadWait = milliseconds(50);  // interval of checks of the socket
-// Interval at which the callback thread polls for messages that no thread waits for
+// Interval at which the callback thread polls for messages that no thread waits for.
 constexpr Duration kNoticeEvery = milliseconds(100);
 
-/// Requires the condition's mutex.
+/// Waits for the condition. Requires `mutex`, which the condition belongs to.
 void SleepOn(pthread_cond_t& condition, pthread_mutex_t& mutex, Duration at_most) {
   const std::int64_t until = platform::NowNs() + at_most.count();
   const timespec deadline{.tv_sec = until / 1'000'000'000, .tv_nsec = until % 1'000'000'000};
@@ -164,7 +164,8 @@ void Link::OnEventDone(const wire::EventDone& done) {
     if (done.event >= watched_.size()) return;
     event = std::exchange(watched_[done.event], nullptr);
     if (event == nullptr) return;
-    // The driver cannot have queued it before the client did: the driver then uses another clock.
+    // The driver cannot have queued the command before the client sent it. If its times say so, the driver uses another
+    // clock.
     const bool other_clock = done.queued_ns != 0 && done.queued_ns < event->queued_ns;
     const std::uint64_t shift = other_clock ? event->queued_ns - done.queued_ns : 0;
     event->submit_ns = std::max(event->queued_ns, done.submit_ns + shift);
