@@ -18,7 +18,8 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
   auto batch = std::make_unique<Batch>();
   batch->present_ns = platform::NowNs();
   {
-    // One batch arrives at the gate while another is still on the device. It begins with the last known end of a batch.
+    // A batch may arrive at the gate while another is still on the device, whose end is not known yet. The batch's
+    // frame begins with the last end that is known.
     const std::lock_guard lock(mutex_);
     batch->begin_ns = last_end_ns_ != 0 ? std::min(last_end_ns_, batch->present_ns) : batch->present_ns;
   }
@@ -77,7 +78,7 @@ void Admission::AddLaunch(const std::shared_ptr<KernelCost>& cost, std::uint64_t
 }
 
 bool Admission::Full() const {
-  // Only one command if it may wait for an event of the client, so that the device can be asked whether it is running.
+  // A batch that may wait for the client has only one command, so that the device can be asked whether it is running.
   if (open_->may_wait_for_client && open_->commands > 0) return true;
   return open_->interval_ns != 0 || open_->alone || open_->predicted_ns >= kQuantum.count() ||
          open_->commands >= kCommandsPerBatchMax;

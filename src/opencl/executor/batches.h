@@ -22,7 +22,7 @@ class Batches {
 
   /// Opens a batch of this queue unless one is open that takes another command. Waits as long as the gate requires.
   void Open(Queue& queue, std::int64_t predicted_ns, Admission::Entry entry);
-  /// Records the open batch's first command if events report times or whether the batch runs.
+  /// Keeps the event of the open batch's first command if events have to tell the batch's time or whether it runs.
   void NoteFirst(cl_event event);
   void Close();
   /// Forgets the queue of the last batch, at the session's end.
@@ -44,7 +44,7 @@ class Batches {
   EventEnds& ends_;
   const std::shared_ptr<Admission> admission_;
   std::shared_ptr<Queue> queue_;  // of the last opened batch
-  cl_event first_ = nullptr;      // the open batch's first command, if events report times
+  cl_event first_ = nullptr;      // of the open batch's first command; null: none, or not needed
   std::shared_ptr<Pins> pins_;
 };
 

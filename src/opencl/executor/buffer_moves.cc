@@ -15,6 +15,7 @@
 namespace weir::opencl {
 namespace {
 
+/// The data of a native object's release callback: the store gets these bytes back.
 struct Leaving {
   std::shared_ptr<BufferStore> store;
   std::uint64_t bytes;
@@ -96,7 +97,7 @@ void BufferStore::WaitOutLink(std::int64_t begin_ns, std::uint64_t bytes) const 
   if (left.count() > 0) std::this_thread::sleep_for(left);
 }
 
-/// The rows of an image may be padded.
+/// Corrects the size of an image on the device, whose rows the driver may have padded.
 void BufferStore::CountBytes(Stored& object) {
   std::size_t really = 0;
   if (!object.shape.image ||

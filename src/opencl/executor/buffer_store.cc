@@ -14,16 +14,18 @@ namespace {
 constexpr Duration kInLineAfter = milliseconds(20);
 /// Objects that a session has waited for are reserved for this long, so that they are still there after the gate.
 constexpr Duration kPromised = milliseconds(50);
-/// Objects touched within this time are in use, and would be on the device together.
+/// Objects touched within this time count as in use in the statistics for the daemon.
 constexpr Duration kInUse = milliseconds(500);
+/// Objects touched within this time are wanted on the device together.
 constexpr Duration kWanted = seconds(1);
-/// The same while the store evicts its own objects for lack of room. It is longer because a program that is slowed down
-/// by copying uses few of its objects within a second.
+/// The same while the store has no room. It is longer because a program that is slowed down by copying uses few of its
+/// objects within a second.
 constexpr Duration kWantedWithoutRoom = seconds(10);
+/// The store counts as without room for this long after it evicted its own objects to make room.
 constexpr Duration kWithoutRoom = seconds(2);
 /// Limit of the wait for a turn: many other turns, each long enough to be worth its copies.
 constexpr Duration kTurnWithin = seconds(30);
-/// Interval at which a waiter checks for a stop, which is not signalled.
+/// Interval at which a waiter looks again, because the end of a reservation or of the wait for a turn is not signalled.
 constexpr Duration kLookWhileWaiting = milliseconds(50);
 
 constexpr std::uint64_t kAllOfTheDevice = ~std::uint64_t{0};
@@ -61,7 +63,7 @@ struct BufferStore::Working {
   Waiter me;
   InLine* in_line = nullptr;
   std::int64_t until_ns = 0;       // 0: unlimited
-  bool told = false;               // the session's batch is closed
+  bool told = false;               // `before_waiting` was called
   std::uint64_t turn_bytes = 0;    // device memory it would have in its turn; 0: not determined yet
   std::int64_t turn_until_ns = 0;  // limit of the wait for its turn
   cl_int error = CL_SUCCESS;
@@ -175,7 +177,8 @@ BufferStore::Brought BufferStore::BringAhead(Lock& lock, Working& work) {
   return Brought::kNone;
 }
 
-/// False: the wait is over.
+/// Takes the next step of waiting: closes the session's batch, then joins the queue of waiters, then waits for a
+/// change. False: the time for waiting is over.
 bool BufferStore::Wait(Lock& lock, Working& work, const Patience& patience) {
   if (!work.told) {
     work.told = true;
@@ -207,8 +210,8 @@ std::uint64_t BufferStore::WantedBytes(std::int64_t now_ns) const {
   return ledger_.UsedSince(now_ns - (without_room ? kWantedWithoutRoom : kWanted).count());
 }
 
-/// Waits for its slots if some are assigned to others, and its recent use fits all its slots but not the remaining
-/// ones.
+/// Whether the session waits for slots that others have now, instead of evicting its own objects: its recent use fits
+/// into all of its slots, but not into those that it has now.
 bool BufferStore::RatherWaits(Working& work, std::int64_t now_ns) const {
   if (!turns_ || !order_.elastic || order_.here >= order_.limit) return false;
   std::uint64_t missing = 0;
@@ -369,8 +372,7 @@ void BufferStore::Wake() {
   changed_.notify_all();
 }
 
-// -- Orders and statistics
-// ---------------------------------------------------------------------------------------------
+// -- Orders and statistics --------------------------------------------------------------------------------------------
 
 void BufferStore::Adopt(const gate::MemoryOrder& order, bool turns) {
   const std::lock_guard lock(mutex_);
@@ -385,7 +387,7 @@ bool BufferStore::CarryOut() {
   for (;;) {
     const Room room = RoomNow();
     if (room.taken <= room.allowed) return true;
-    // The needs of the longest waiter are evicted last.
+    // Objects that the longest waiter needs are evicted last.
     const std::uint64_t excess = Excess(0);
     std::vector<Held*> victims;
     if (!line_.empty()) victims = ledger_.Victims(excess, line_.front()->roots);

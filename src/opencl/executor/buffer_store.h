@@ -76,7 +76,7 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
     kFailed,     // the driver's error is in `error`
   };
   struct Patience {
-    // Null: do not wait. Closes the session's batch, so that its pins are released
+    // Called once before the first wait. Closes the session's batch, so that its pins are released. Null: do not wait.
     std::function<void()> before_waiting{};
     const std::atomic<bool>* stop = nullptr;
     Duration at_most{};  // zero: unlimited
@@ -93,8 +93,9 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
   /// hold at once, so that loading it would evict other objects. As after Withdraw, its session owns the contents until
   /// it acquires the buffer.
   [[nodiscard]] bool StaysOut(const Stored& root);
-  /// BytesOf: bytes that `uses` need at once. MostBytes: bytes that may ever be on the device.
+  /// Bytes that `uses` need on the device at once.
   [[nodiscard]] std::uint64_t BytesOf(std::span<const MemoryUse> uses);
+  /// Bytes that may ever be on the device at once.
   [[nodiscard]] std::uint64_t MostBytes();
   /// Bytes that may be on the device now.
   [[nodiscard]] std::uint64_t AllowedBytes();
@@ -152,8 +153,9 @@ class BufferStore : public std::enable_shared_from_this<BufferStore> {
 
   cl_int Restore(Lock& lock, Stored& object);
   void Evict(Lock& lock, Stored& object, bool for_an_order);
-  /// Leave: a native object is about to be released. Left: the driver has released it.
+  /// Records that a native object is about to be released.
   void Leave(std::uint64_t bytes);
+  /// Records that the driver has released it.
   void Left(std::uint64_t bytes);
   void WaitOutLink(std::int64_t begin_ns, std::uint64_t bytes) const;
   cl_int MakeAndFill(Stored& object, bool& counted);

@@ -40,7 +40,7 @@ struct Client {
   const std::shared_ptr<HostBudget> host_budget;
   const std::shared_ptr<Replies> replies;
   const std::shared_ptr<Arrivals> arrivals;  // null: the client shares the arena
-  const bool partitions;                     // an executor that runs parts of its launches here
+  const bool partitions;                     // the client is an executor that runs parts of its launches here
 };
 
 }  // namespace weir::opencl

@@ -30,7 +30,7 @@ void CommandMemory::NoteUse(Memory& memory, bool writes, const ByteRange& range)
 std::byte* CommandMemory::InHostMemory(const wire::Enqueue& enqueue, const Memory& memory, std::uint64_t offset,
                                        std::uint64_t size, bool writes) {
   if (shared_.store == nullptr || !enqueue.waits.empty()) return nullptr;
-  // The driver reports these errors
+  // The driver reports these errors.
   if (size == 0 || offset > memory.size || size > memory.size - offset) return nullptr;
   Queue* queue = nullptr;
   if (objects_.Find(enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return nullptr;

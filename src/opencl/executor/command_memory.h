@@ -25,22 +25,22 @@ class CommandMemory {
   CommandMemory(const CommandMemory&) = delete;
   CommandMemory& operator=(const CommandMemory&) = delete;
 
-  /// A memory object that the next command uses. Its native object exists now; with elastic memory, once the command
-  /// has claimed its objects.
+  /// Finds a memory object that the next command reads. Its native object exists afterwards; with elastic memory, once
+  /// the command has claimed its objects.
   cl_int Reads(std::uint32_t id, Memory*& memory) {
     return Use(id, memory, [](const Memory&) { return ByteRange{}; });
   }
-  /// A memory object that the command writes to. `where(memory)` is the written range; it is called only if memory is
-  /// elastic.
+  /// Finds a memory object that the next command writes to. `where(memory)` is the written range; it is called only if
+  /// memory is elastic.
   template <typename Where>
   cl_int Writes(std::uint32_t id, Memory*& memory, Where where) {
     return Use(id, memory, where);
   }
-  /// The memory objects among a kernel's arguments.
+  /// Notes the memory objects among a kernel's arguments for the next command.
   void NoteArgs(const Kernel& kernel);
-  /// An object that the client does not know.
+  /// Notes an object that the client does not know.
   void Add(const MemoryUse& use) { uses_.push_back(use); }
-  /// The command has been enqueued or has failed.
+  /// Forgets the objects noted: the command has been enqueued or has failed.
   void Forget() { uses_.clear(); }
 
   [[nodiscard]] bool empty() const { return uses_.empty(); }
@@ -60,7 +60,7 @@ class CommandMemory {
   std::byte* InHostMemory(const proto::cl::Enqueue& enqueue, const Memory& memory, std::uint64_t offset,
                           std::uint64_t size, bool writes);
 
-  /// The last Admit failed because the objects exceed the maximum.
+  /// Whether the last Admit failed because the objects exceed the maximum.
   [[nodiscard]] bool never_fits() const { return never_fits_; }
   /// Sets the explanation for that. `no_parts`: why the launch cannot run in parts; empty: not tried.
   void SayThatItNeverFits(const std::string& no_parts = {});

@@ -11,13 +11,13 @@ namespace {
 
 namespace wire = proto::cl;
 
-/// Per launch.
+/// Limit of the pieces of one launch.
 constexpr std::uint64_t kPiecesMax = 4096;
 
 /// A program that marks the ends of tasks, but has not done so for this many launches, is considered to have stopped.
 constexpr int kLaunchesPerTaskMax = 256;
 
-/// The first piece of a launch of an unknown kernel is this fraction of it.
+/// While the cost of a kernel is unknown, a piece is this fraction of its launch.
 constexpr std::uint64_t kProbes = 64;
 
 std::uint64_t PiecesOf(const KernelCost& cost, std::uint64_t items) {
@@ -100,7 +100,7 @@ cl_int CommandMessages::LaunchOne(Queue& queue, Kernel& kernel, const Launch& la
                                      Sizes(launch.global), launch.has_local ? Sizes(launch.local).values : nullptr,
                                      static_cast<cl_uint>(commands_.waits().size()),
                                      commands_.waits().empty() ? nullptr : commands_.waits().data(), &event);
-  // Here, because a piece's batch may end with this event before the launch's command ends.
+  // Noted here, because a piece's batch may end with this event before the launch's command ends.
   if (error == CL_SUCCESS) batches_.NoteFirst(event);
   return error;
 }

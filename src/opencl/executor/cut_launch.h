@@ -23,7 +23,7 @@ struct CutLaunch {
   kernel::KernelLaunch launch{};
   std::vector<kernel::LaunchArgument> arguments{};
   std::vector<ArgValue> values{};
-  std::vector<std::shared_ptr<Stored>> roots{};  // of memory 1, 2, ...
+  std::vector<std::shared_ptr<Stored>> roots{};  // the memory object with the number n is roots[n - 1]
   std::uint64_t alignment = 1;
   std::uint64_t whole_bytes = 0;  // of all objects that it uses
   core::CutLaunchPlans* plans = nullptr;
@@ -32,9 +32,10 @@ struct CutLaunch {
   std::uint64_t room = 0;  // device memory of this node that its parts may use
   double items = 1;
   double item_s = 0;  // device time of each work-item; 0: unknown
-  // Parts are assigned dynamically to this node and peers as each becomes free; otherwise as planned
+  // Parts are assigned dynamically, to this node and to peers as each becomes free; otherwise as planned.
   bool handed_out = false;
-  // Slices that all parts share, kept from one part to the next.
+  // Slices that all parts share, and for each the memory that is kept from one part to the next; null: not made yet, or
+  // a whole object.
   std::vector<kernel::MemorySlice> alike{};
   std::vector<std::shared_ptr<Stored>> kept{};
 

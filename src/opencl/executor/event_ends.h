@@ -91,7 +91,7 @@ class EventEnds {
   const cl_icd_dispatch& cl_;
   int user_events_ = 0;
   bool user_event_failed_ = false;
-  /// Reported by the session's end at the latest; may have waited for user events.
+  /// Events enqueued while user events were unset: the driver may not report their failure.
   std::vector<std::shared_ptr<MayFail>> may_fail_;
 };
 

@@ -20,9 +20,9 @@ struct Held {
   bool spared = false;  // excluded by the caller of Victims
   int pins = 0;         // number of batches that use it
   std::int64_t used_ns = 0;
-  // Until then it is reserved for the session that has waited for it, unless an order takes it
+  // Until then it is reserved for the session that has waited for it, unless an order takes it.
   std::int64_t promised_ns = 0;
-  std::list<Held*>::iterator place;
+  std::list<Held*>::iterator place;  // in one of the ledger's lists
 };
 
 class Ledger {

@@ -8,7 +8,7 @@ namespace weir::opencl {
 
 Memory::~Memory() {
   if (stored) {
-    // The thread that has pinned or moves it drops the last reference.
+    // Another thread may still pin or move the object. Its destructor releases it, and then reports `gone`.
     stored->gone = std::move(gone);
   } else {
     ReleaseAndTell(cl, native, std::move(gone));

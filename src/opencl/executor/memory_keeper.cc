@@ -8,7 +8,9 @@
 namespace weir::opencl {
 namespace {
 
+/// Interval at which statistics are published.
 constexpr Duration kBooksEvery = milliseconds(100);
+/// Least age of a sample of the threads' waits before the next one is taken.
 constexpr Duration kSampleEvery = milliseconds(250);
 /// The wait for an order while there is nothing to do; the agent polls equally often.
 constexpr Duration kOrderWait = milliseconds(50);

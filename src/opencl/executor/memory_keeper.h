@@ -34,7 +34,7 @@ class MemoryKeeper {
   const std::shared_ptr<BufferStore> store_;
   std::atomic<bool> stop_{false};
 
-  // Used by whichever thread publishes: this one, or a session that begins to wait.
+  // Guards the members up to `done_`. Two threads publish: this one, and a session that begins to wait.
   std::mutex books_;
   ThreadWaits waits_;
   ThreadWaits::Sums sums_;

@@ -15,8 +15,10 @@ namespace {
 namespace wire = proto::cl;
 
 constexpr cl_mem_flags kHostPointerFlags = CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
-/// Restrictions of the program's own accesses. The client library enforces them. Mapping for writing also reads.
+/// Restrictions of the program's own accesses. The driver does not get them: the client library enforces them, and it
+/// reads a buffer even if the program maps it only for writing.
 constexpr cl_mem_flags kHostAccessFlags = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY;
+/// Limit of each dimension of an image; log/contents.cc relies on it.
 constexpr std::uint64_t kImageExtentMax = 1U << 20;
 
 std::atomic<std::uint32_t> g_parts_made{0};
@@ -90,7 +92,7 @@ void ObjectMessages::Do(const wire::CreateQueue& m) {
     cl_command_queue_properties properties = m.properties & kKnown;
     queue->in_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
     queue->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
-    // Without metered workers, events have to tell what a task took.
+    // Without metered workers, the GPU time of a task comes from the times of events.
     if (!shared_.meter.by_workers()) properties |= CL_QUEUE_PROFILING_ENABLE;
     queue->native = cl_.clCreateCommandQueue(queue->context->native, device->native, properties, &error);
   }
@@ -191,7 +193,7 @@ void ObjectMessages::Do(const wire::CreateImage& m) {
     if (error == CL_SUCCESS && shared_.store != nullptr) {
       error = MakeStoredImage(m, *image, shape, content);
     } else if (error == CL_SUCCESS && !content.empty()) {
-      // The driver reads as many bytes as the image has.
+      // The driver reads as many bytes as the image has, so the content must not be shorter.
       shape.pixel_bytes = PixelBytesOf(*image->context, shape);
       if (shape.pixel_bytes == 0) error = CL_IMAGE_FORMAT_NOT_SUPPORTED;
       if (error == CL_SUCCESS && content.size() < shape.PackedBytes()) error = CL_INVALID_HOST_PTR;
@@ -238,7 +240,7 @@ void ObjectMessages::Do(const wire::CreateUserEvent& m) {
   if (error == CL_SUCCESS) error = client_.Charge(*event);
   if (error == CL_SUCCESS) event->native = cl_.clCreateUserEvent(context->native, &error);
   event->user = error == CL_SUCCESS;
-  // Later commands may wait for the client; earlier ones do not.
+  // Later commands may wait for the client. The open batch, whose commands do not, is closed before them.
   if (event->user && ends_.AddUserEvent() == 1) batches_.Close();
   objects_.Keep(m.id, std::move(event), error, "clCreateUserEvent");
 }
@@ -362,7 +364,8 @@ void ObjectMessages::LearnArgs(Kernel& kernel) const {
 
 // -- Images ----------------------------------------------------------------------------------------------------------
 
-/// Queries a small image, because one of full size would take memory.
+/// The bytes of one pixel, by the driver's answer for an image of one pixel; 0: unknown. A full image would take
+/// memory.
 std::uint64_t ObjectMessages::PixelBytesOf(const Context& context, const Shape& shape) const {
   const cl_mem_object_type type = shape.desc.image_type;
   cl_image_desc desc{};

@@ -124,7 +124,7 @@ struct Queue : Object {
   int launches = 0;         // since the last such marker
   [[nodiscard]] bool BeginsTask() const { return !ends_tasks || launches == 0; }
   cl_int first_error = CL_SUCCESS;  // of an enqueue without an event; reported by the next finish
-  // Elastic: pins of the queue's closed batches.
+  // With elastic memory: the pins of the queue's closed batches.
   std::vector<std::weak_ptr<Pins>> pinned;
 };
 
@@ -148,8 +148,8 @@ struct Memory : Object {
   bool filled = false;                  // `host` contains the initial content
   std::byte* placed = nullptr;          // contents of a remote client's object, on a device that works in host memory
   Gone gone;
-  std::shared_ptr<Stored> stored;  // elastic
-  bool read_only = false;          // elastic: kernels do not write to it
+  std::shared_ptr<Stored> stored;  // with elastic memory; otherwise null
+  bool read_only = false;          // with elastic memory: kernels do not write to it
 };
 
 struct Sampler : Object {
@@ -191,7 +191,7 @@ struct Program : Object {
   std::string no_parts;
 };
 
-/// The value of an argument that is not an object. Null: local memory of `local` bytes.
+/// The value of an argument that is not an object: `bytes`, or, if there are none, local memory of `local` bytes.
 struct ArgValue {
   std::vector<std::byte> bytes{};
   std::uint64_t local = 0;
@@ -212,7 +212,8 @@ struct Kernel : Object {
   std::shared_ptr<std::vector<ArgTakes>> takes;  // unknown ones become values once a test has shown it
   // The objects among its arguments. They are weak: a program may release one, and then has to set another.
   std::vector<std::optional<std::weak_ptr<Object>>> args;
-  // Elastic: for each argument, whether the kernel cannot write through it, and the native object that it was set to.
+  // With elastic memory, for each argument: whether the kernel cannot write through it, and the native object that it
+  // was set to.
   std::vector<bool> reads_only;
   std::vector<std::uint64_t> set_to;
   std::vector<ArgValue> values;  // kept if launches may be partitioned

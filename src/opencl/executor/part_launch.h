@@ -14,9 +14,9 @@ namespace weir::opencl {
 /// An argument of a part's kernel.
 struct PartArg {
   enum class Kind { kSlice, kNull, kBytes, kLocal } kind = Kind::kNull;
-  std::size_t slice = 0;
+  std::size_t slice = 0;  // index in the part's slices
   std::vector<std::byte> bytes{};
-  std::uint64_t local = 0;
+  std::uint64_t local = 0;  // bytes of local memory
 };
 
 struct PartLaunch {

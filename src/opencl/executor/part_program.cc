@@ -110,7 +110,7 @@ Status PartProgram::Build(const Program& program) {
   std::vector<cl_device_id> devices;
   for (const auto& [id, device] : program.context->devices) devices.push_back(device->native);
   device_ = devices.front();
-  if (analysis_->part_source.empty()) return Ok();  // each kernel has its reason
+  if (analysis_->part_source.empty()) return Ok();  // no kernel has a part's kernel; the analysis says why
   const char* text = analysis_->part_source.data();
   const std::size_t length = analysis_->part_source.size();
   cl_int error = CL_SUCCESS;

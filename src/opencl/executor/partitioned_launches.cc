@@ -114,8 +114,7 @@ cl_int PartitionedLaunches::RunPlan(CutLaunch& cut, Kernel& kernel, EventSpan& s
   return error;
 }
 
-// -- Dynamic assignment
-// ------------------------------------------------------------------------------------------------
+// -- Dynamic assignment -----------------------------------------------------------------------------------------------
 
 /// Each node takes groups as it finishes earlier ones. Waits, copies and messages of a peer run on its own thread.
 cl_int PartitionedLaunches::RunHandedOut(CutLaunch& cut, Kernel& kernel, EventSpan& span) {
@@ -212,8 +211,8 @@ cl_int PartitionedLaunches::RunLocalShares(CutLaunch& cut, Kernel& kernel, Share
   while (error == CL_SUCCESS && !shared.hand_out.Done()) {
     const GroupRange range = shared.hand_out.Take(0, fits, platform::Now());
     if (range.empty()) {
-      // Other nodes still have groups, may take more, or may be lost and leave theirs. If there are none, device memory
-      // has shrunk.
+      // Nothing to run here now: other nodes still have groups, may take more, or may be lost and return theirs. If
+      // there are no other nodes, device memory has shrunk.
       if (stop_.load(std::memory_order_relaxed) || shared.hand_out.Alone(0)) error = CL_OUT_OF_RESOURCES;
       if (error == CL_SUCCESS) shared.changed.wait_for(lock, kStopLook);
       continue;
@@ -311,8 +310,7 @@ std::vector<const std::byte*> PartitionedLaunches::ContentsOf(const CutLaunch& c
   return contents;
 }
 
-// -- Remote parts
-// ------------------------------------------------------------------------------------------------------
+// -- Remote parts -----------------------------------------------------------------------------------------------------
 
 /// Parts that have begun are added to `there`, and those whose peer was lost to `back`. Errors: a part's slices cannot
 /// be computed, which is not the peer's failure.
@@ -354,8 +352,7 @@ Status PartitionedLaunches::EndThere(const CutLaunch& cut, const PartThere& part
   return peer.EndLaunch();
 }
 
-// -- Local parts
-// -------------------------------------------------------------------------------------------------------
+// -- Local parts ------------------------------------------------------------------------------------------------------
 
 cl_int PartitionedLaunches::RunPart(CutLaunch& cut, Kernel& kernel, CutPart& part, EventSpan& span) {
   MakeSlices(cut, part);

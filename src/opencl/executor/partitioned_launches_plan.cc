@@ -166,7 +166,8 @@ Status PartitionedLaunches::PrepareCut(CutLaunch& cut, Kernel& kernel, const Lau
   return Ok();
 }
 
-/// This node has its share of the device; a peer is assumed idle until measured. `alone`: without peers.
+/// The planner's view of this node and its peers. Until measured, both are assumed to have an idle device. `alone`:
+/// without peers.
 core::PlanViews PartitionedLaunches::ViewsFor(CutLaunch& cut, const Kernel& kernel, bool alone) const {
   double groups = 1;  // never 0: the launch has been checked
   for (unsigned d = 0; d < cut.launch.dimensions; ++d) groups *= static_cast<double>(cut.launch.Groups(d));

@@ -208,8 +208,8 @@ Result<std::uint32_t> Peer::SendSlice(InFlightPart& mine, std::uint64_t bytes, c
   return id;
 }
 
-/// Slices that stay for the next parts come first, and keep their place in the arena. Beside another part none is
-/// added.
+/// Slices that stay for the next parts come first, and keep their place in the arena. While another part is in progress
+/// none is added to them.
 Status Peer::SendSlices(InFlightPart& mine, const PartLaunch& part, const std::vector<const std::byte*>& contents) {
   const std::vector<kernel::MemorySlice>& slices = part.slices.slices;
   const bool alone = in_flight_.empty();

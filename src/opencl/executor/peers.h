@@ -49,8 +49,8 @@ class Peers {
  private:
   struct Seat {
     std::string path;
-    core::KnownNode known;
-    bool listed = true;
+    core::KnownNode known;  // its `room` is unset if the peer was given explicitly
+    bool listed = true;     // in the daemon's list, or given explicitly
     std::unique_ptr<Peer> peer;
   };
   void ReadList();

@@ -24,12 +24,16 @@
 namespace weir::opencl {
 namespace {
 
+/// Interval at which sessions are checked and charged.
 constexpr Duration kTick = milliseconds(100);
+/// A connection that has not sent its Hello by then is closed.
 constexpr Duration kHelloWithin = seconds(2);
+/// Limit of one attempt to attach.
 constexpr Duration kAttachWithin = seconds(5);
 /// How long clients wait for an executor that is not attached before they are refused: the daemon may be restarting.
 constexpr Duration kAttachPatience = seconds(2);
 constexpr std::size_t kPendingPerUidMax = 64;
+/// Limit of the connections that one pass of the event loop accepts.
 constexpr int kAcceptsPerVisit = 64;
 /// The time that a stopped session has before the process ends.
 constexpr Duration kEndWithin = milliseconds(500);
@@ -96,9 +100,9 @@ class Server {
   std::int64_t idle_since_ns_ = 0;
 };
 
-// The agent attaches when a frame arrives. A frame that never leaves tells which CPUs form the device. That, and
-// whether memory is elastic, is fixed for the executor's life. A busy daemon has time to answer, because no real frame
-// waits here.
+// The agent attaches when a frame arrives. The frame is withdrawn at once: it only serves to learn which CPUs form the
+// device. The CPUs, and whether memory is elastic, are fixed for the executor's life. The limit of time is long,
+// because no real frame waits here and the daemon may be busy.
 bool Server::Attach() {
   const gate::Ticket ticket = agent_.Arrive(platform::NowNs(), kAttachWithin);
   if (ticket.attachment == nullptr && !options_.attach.empty()) return false;
@@ -153,8 +157,8 @@ void Server::Share() {
   }
 }
 
-// Elastic: objects that do not fit are evicted, so that a program may create as much as the device has and only runs
-// slower. A command needs each of its objects whole on the device, whose memory never exceeds the maximum.
+// With elastic memory, objects that do not fit are evicted: a program may create as much as the device has, and only
+// runs slower. A command needs each of its objects whole on the device, whose memory never exceeds the maximum.
 Quota::Limits Server::Limits() const {
   const gate::MemoryOrder order = agent_.memory_order();
   const auto bytes = [this](std::uint64_t slots) {
@@ -165,7 +169,7 @@ Quota::Limits Server::Limits() const {
   return {.all = all, .each = all};
 }
 
-// An order arrived too late: existing objects stay, and the daemon is told.
+// Memory became elastic after this executor had started. Its objects stay, and the daemon is told how much they take.
 void Server::TellWhatIsMade() {
   const gate::MemoryOrder order = agent_.memory_order();
   if (!order.elastic) return;
@@ -203,7 +207,8 @@ Status Server::Run(int stop) {
     }
     const bool clients_wait = (watched[1].revents & POLLIN) != 0;
     if (clients_wait && was_available_ && !Available()) {
-      // Lost, or reset: a process that used it then cannot use it again. The next executor takes those who wait.
+      // The device was lost or reset, and a process that used it before cannot use it again. The next executor serves
+      // the clients that wait.
       Say("the device of '" + options_.vgpu + "' is no longer available: this executor ends");
       break;
     }
@@ -269,7 +274,7 @@ void Server::Welcome(platform::Fd connection) {
         std::move(connection), RefusalOf("this vGPU has " + std::to_string(kSessionsMax) + " OpenCL clients already"));
   auto accepted = opencl::Welcome(std::move(connection), options_.owner, Limits().all,
                                   device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
-  // The client closed the connection: not reported
+  // A client that closed its connection is not reported.
   if (!accepted && accepted.error().code == Errc::kUnavailable) return;
   if (!accepted) return Say(accepted.error().message);
   Seat& seat = seats_.emplace_back();

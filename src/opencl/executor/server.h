@@ -24,10 +24,10 @@ struct ExecutorOptions {
   std::string library;    // the vendor's; empty: the first that the system lists
   std::string device{};   // number in the library, UUID or PCI address; empty: 0
   bool copies = false;    // treat the device as one with memory of its own
-  // Elastic: launches that do not fit the device run in parts
+  // With elastic memory, launches that do not fit the device run in parts.
   core::PartitionMode partition = core::PartitionMode::kAuto;
   PeerSources peers;            // executors that may run parts
-  double copy_bytes_per_s = 0;  // elastic: of a modelled link to the device; 0: not limited
+  double copy_bytes_per_s = 0;  // with elastic memory: of a modelled link to the device; 0: not limited
   Duration idle_exit_after = seconds(10);
   Duration kernel_timeout{};  // zero: none
 };

@@ -7,8 +7,7 @@
 namespace weir::opencl {
 namespace {
 
-/// "atom" matches atomic_add, atom_add and __opencl_atomic_load. "group" matches queries of the work-group and also
-/// barriers across it, which is more than necessary.
+/// "atom" matches atomic_add, atom_add and __opencl_atomic_load.
 constexpr std::array<std::string_view, 12> kLaunchQueries{"get_group_id",
                                                           "get_num_groups",
                                                           "get_global_size",

@@ -81,7 +81,7 @@ Stored::Stored(std::shared_ptr<BufferStore> of, std::shared_ptr<Context> in, con
   bytes = shape.size;
 }
 
-// This drops the last reference, so that no thread moves the object.
+// Runs when the last reference was dropped, so that no other thread moves the object.
 Stored::~Stored() {
   if (!parent) store->Forget(*this);
   ReleaseAndTell(context->cl, native, std::move(gone));
@@ -127,7 +127,8 @@ cl_int Stored::MakeNative() {
 
 bool Stored::MapHost() {
   if (host) return true;
-  // Not in the client's arena: its ranges may be mapped, and the client's writes there are not contents.
+  // The contents are not kept in the client's arena, whose ranges may be mapped: what the client writes there is not
+  // yet part of the contents.
   void* at = ::mmap(nullptr, shape.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return false;
   ::madvise(at, shape.size, MADV_HUGEPAGE);

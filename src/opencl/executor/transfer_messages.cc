@@ -91,13 +91,13 @@ void TransferMessages::Do(const wire::ReadBuffer& m) {
                     });
 }
 
-/// Copies nothing here: the contents that a remote client waits for are sent directly from the buffer's memory. A later
-/// command may begin before that, but it can only come from another thread, whose commands could come between the parts
-/// of a long read as well.
+/// Whether the read needs no copy here: the contents that a remote client waits for are sent directly from the buffer's
+/// memory. A later command may begin before they are sent, but it can only come from another thread, whose commands
+/// could come between the parts of a long read as well.
 bool TransferMessages::InPlace(const wire::ReadBuffer& m, const Memory& buffer, wire::Arrived& arrived) {
   Queue* queue = nullptr;
   if (m.waited == 0 || buffer.placed == nullptr || client_.arrivals == nullptr) return false;
-  // The driver reports these errors
+  // The driver reports these errors.
   if (m.size == 0 || m.offset > buffer.size || m.size > buffer.size - m.offset) return false;
   if (objects_.Find(m.enqueue.queue, queue) != CL_SUCCESS || !queue->in_order) return false;
   arrived.in_buffers = 1;
