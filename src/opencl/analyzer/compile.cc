@@ -19,7 +19,9 @@
 namespace weir::opencl {
 namespace {
 
+/// Limits of clang's output: bitcode, of which the sandbox allows no more, and preprocessed text.
 constexpr std::size_t kOutputMax = std::size_t{64} << 20, kPreprocessedMax = std::size_t{8} << 20;
+/// Limit of clang's diagnostics in an error.
 constexpr std::size_t kSaidMax = 2000;
 
 /// Creates a memory file, which unlike a pipe never blocks.

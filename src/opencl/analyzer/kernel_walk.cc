@@ -280,7 +280,8 @@ class KernelWalker {
     access_.accesses.push_back(one);
   }
 
-  /// Whether an index uses a loop's counter after the loop, where the counter has one value and not all of them.
+  /// Whether an index in this block uses the counter of a loop that has ended: the counter then has one value, and not
+  /// all of them.
   bool UsesEndedLoop(const llvm::BasicBlock* block, std::uint16_t offset) {
     const std::vector<std::uint16_t> used = LoopsIn(values_.table().exprs(), offset);
     return std::any_of(used.begin(), used.end(),
@@ -440,8 +441,10 @@ class KernelWalker {
   llvm::ScalarEvolution& evolution_;
   ValueLowering values_;
   kernel::KernelAccess access_;
+  // The contexts made so far, by parent, condition and its value.
   std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint16_t> joined_;
   llvm::DenseMap<const llvm::BasicBlock*, Place> places_;
+  // `any_unsure_`: a condition was dropped, because there are too many contexts.
   bool refused_ = false, any_unsure_ = false;
 };
 

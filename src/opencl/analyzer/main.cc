@@ -75,7 +75,7 @@ kernel::AnalysisReply Analyse(const Bytes& body) {
   return analysis;
 }
 
-/// Reads what the child wrote before it ended or timed out.
+/// Reads the child's answer. Empty: the child did not end within kAnswerMs. Cut off: it crashed while it wrote.
 Bytes AnswerOf(int from) {
   Bytes answer;
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAnswerMs);
