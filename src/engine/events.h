@@ -61,6 +61,7 @@ struct SetPolicy {
   std::string device;
   std::string policy;
   core::PolicyParams params;
+  const core::PolicyEntry* entry{};  // of a policy that is not in the table; null: `policy` names one of the table
 };
 /// Changes how a device is sold; existing vGPUs remain.
 struct SetOversell {

@@ -45,9 +45,9 @@ NodeEngine::NodeEngine(std::vector<DeviceSpec> devices, PolicyMaker maker) : mak
   for (DeviceSpec& spec : devices) {
     auto device = std::make_unique<Device_>();
     device->spec = std::move(spec);
-    device->policy_name = core::kDefaultPolicy;
     const auto entry = core::FindPolicy(core::kDefaultPolicy);
     WEIR_CHECK(entry.has_value());
+    device->entry = *entry;
     auto params = core::CheckParams(**entry, {});
     WEIR_CHECK(params.has_value());
     device->policy = Make(**entry, *params);
@@ -155,10 +155,13 @@ Status NodeEngine::On(Instant now, const PauseVgpu& event, Actions& actions) {
 
 Status NodeEngine::On(Instant now, const SetPolicy& event, Actions& actions) {
   WEIR_TRY(Device_ * device, DeviceNamed(event.device));
-  WEIR_TRY(const core::PolicyEntry* entry, core::FindPolicy(event.policy));
+  const core::PolicyEntry* entry = event.entry;
+  if (entry == nullptr) {
+    WEIR_TRY(entry, core::FindPolicy(event.policy));
+  }
   WEIR_TRY(core::PolicyParams params, core::CheckParams(*entry, event.params));
   device->policy = Make(*entry, params);
-  device->policy_name = entry->name;
+  device->entry = entry;
   device->params = std::move(params);
   device->rate_caps_at = {};
   device->WakeAll(now, actions);

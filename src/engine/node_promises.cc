@@ -71,8 +71,7 @@ const char* NameOf(PromiseFit fit) {
 }
 
 bool NodeEngine::KeepsRates(const Device_& device) {
-  const auto entry = core::FindPolicy(device.policy_name);
-  return entry && core::KeepsRates(**entry, device.params);
+  return core::KeepsRates(*device.entry, device.params);
 }
 
 /// Upper bound of the time that a frame of the vGPU waited in the driver for others. None: the vGPU uses all of its own
@@ -91,7 +90,7 @@ std::string NodeEngine::Unkept(const Device_& device) {
   return fmt::format(
       "the policy of {0}, {1}, ignores promised rates and latencies; 'weir policy {2} --device {0}' keeps them (as do: "
       "{3})",
-      device.spec.name, device.policy_name, keep.front(), Joined(keep, 1, keep.size()));
+      device.spec.name, device.entry->name, keep.front(), Joined(keep, 1, keep.size()));
 }
 
 /// The part of its device that the promise of the vGPU needs. A promised share needs what is used, as in the load of

@@ -177,7 +177,7 @@ struct NodeEngine::Memory_ {
 /// (node_rest.cc).
 struct NodeEngine::Device_ {
   DeviceSpec spec;
-  std::string policy_name;
+  const core::PolicyEntry* entry = nullptr;  // of `policy`
   core::PolicyParams params;
   std::unique_ptr<core::Policy> policy;
   std::unique_ptr<core::Oversell> sales;     // never null

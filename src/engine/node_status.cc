@@ -21,7 +21,7 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
   std::vector<DeviceStatus> all;
   for (const auto& device : devices_) {
     DeviceStatus status{.spec = device->spec,
-                        .policy = device->policy_name,
+                        .policy = std::string(device->entry->name),
                         .params = device->params,
                         .keeps_rates = KeepsRates(*device),
                         .warnings = WarningsOf(*device),

@@ -8,16 +8,25 @@
 
 #include "base/check.h"
 #include "sim/checkers.h"
+#include "sim/compared/compared_policies.h"
 #include "sim/simulation.h"
 
 namespace weir::sim {
+namespace {
+
+engine::SetPolicy PolicyEvent(const std::string& policy, const core::PolicyParams& params) {
+  return {.device = "", .policy = policy, .params = params, .entry = FindCompared(policy)};
+}
+
+}  // namespace
+
 void Simulation::StartNode(std::uint32_t index) {
   Node& node = nodes_[index];
   node.engine = std::make_unique<engine::NodeEngine>(
       std::vector<engine::DeviceSpec>{{.name = scenario_.devices[index].name, .kind = "gpu", .cpus = {}}},
       options_.tamper.policy);
   node.up = true;
-  Step(index, engine::SetPolicy{"", node.policy, node.params});
+  Step(index, PolicyEvent(node.policy, node.params));
   if (node.oversell != core::OversellMode::kOff) SellBy(index, node.oversell, node.oversell_params);
   if (Elastic())
     Step(index,
@@ -321,7 +330,7 @@ void Simulation::Apply(const Change& change) {
     if (!change.of_policy()) continue;
     nodes_[n].policy = change.policy;
     nodes_[n].params = change.params;
-    if (nodes_[n].up) Step(n, engine::SetPolicy{"", change.policy, change.params});
+    if (nodes_[n].up) Step(n, PolicyEvent(change.policy, change.params));
   }
   for (Gate& gate : gates_) {
     if (gate.tenant->name == change.tenant) SetTenant(gate, change.settings);

@@ -18,28 +18,22 @@
 namespace weir::core {
 namespace {
 
-template <typename Params, std::unique_ptr<Policy> (*Make)(const Params&)>
-constexpr PolicyEntry Entry(std::string_view name, std::string_view summary, RateKeeping rates = {}) {
-  return {name, summary, kParamTable<Params>,
-          [](const PolicyParams& checked) { return Make(ParamsFrom<Params>(checked)); }, rates};
-}
-
 constexpr RateKeeping kKept{.keeps = true};
 
 constexpr std::array kPolicies{
-    Entry<NoneParams, &MakeNone>("none", "first come, first served; only measures"),
-    Entry<ProportionalShareParams, &MakeProportionalShare>(
+    MakeEntry<NoneParams, &MakeNone>("none", "first come, first served; only measures"),
+    MakeEntry<ProportionalShareParams, &MakeProportionalShare>(
         "proportional-share", "GPU time by weight; idle time goes to any vGPU that wants it"),
-    Entry<SlaAwareParams, &MakeSlaAware>("sla-aware", "each program at its promised rate and no faster (VGRIS)", kKept),
-    Entry<HybridParams, &MakeHybrid>("hybrid",
+    MakeEntry<SlaAwareParams, &MakeSlaAware>("sla-aware", "each program at its promised rate and no faster (VGRIS)", kKept),
+    MakeEntry<HybridParams, &MakeHybrid>("hybrid",
                                      "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kKept),
-    Entry<ReserveParams, &MakeReserve>("reserve",
+    MakeEntry<ReserveParams, &MakeReserve>("reserve",
                                        "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)"),
-    Entry<CapParams, &MakeCap>("cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried",
+    MakeEntry<CapParams, &MakeCap>("cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried",
                                {.keeps = true, .off_at_zero = "ahead_ms"}),
-    Entry<CapPaperParams, &MakeCapPaper>("cap-paper",
+    MakeEntry<CapPaperParams, &MakeCapPaper>("cap-paper",
                                          "gOver's Algorithms 2 and 3 to the letter: each period forgives debt"),
-    Entry<RoundRobinParams, &MakeRoundRobin>("round-robin", "vGPUs use the device in equal turns"),
+    MakeEntry<RoundRobinParams, &MakeRoundRobin>("round-robin", "vGPUs use the device in equal turns"),
 };
 
 std::string Joined(std::span<const std::string_view> names) {

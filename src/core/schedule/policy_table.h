@@ -30,6 +30,13 @@ struct PolicyEntry {
   RateKeeping rates{};
 };
 
+/// An entry for a policy that declares its parameters as policy_params.h describes.
+template <typename Params, std::unique_ptr<Policy> (*Make)(const Params&)>
+constexpr PolicyEntry MakeEntry(std::string_view name, std::string_view summary, RateKeeping rates = {}) {
+  return {name, summary, kParamTable<Params>,
+          [](const PolicyParams& checked) { return Make(ParamsFrom<Params>(checked)); }, rates};
+}
+
 std::span<const PolicyEntry> PolicyTable();
 inline constexpr std::string_view kDefaultPolicy = "proportional-share";
 

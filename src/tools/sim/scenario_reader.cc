@@ -5,6 +5,7 @@
 
 #include "core/memory/balloon.h"
 #include "core/schedule/policy_table.h"
+#include "sim/compared/compared_policies.h"
 
 namespace weir::cli {
 
@@ -34,7 +35,7 @@ void ScenarioReader::Settings(engine::VgpuSettings& settings) {
 void ScenarioReader::Policy(std::string& policy, core::PolicyParams& params) {
   const toml::node* node = table_.get("policy");
   Text("policy", policy);
-  const auto entry = core::FindPolicy(policy);
+  const auto entry = sim::FindScenarioPolicy(policy);
   if (!entry) return Complain(node != nullptr ? *node : static_cast<const toml::node&>(table_), entry.error().message);
   if (const toml::table* given = Table("params"))
     for (const auto& [key, value] : *given) {
