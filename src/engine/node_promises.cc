@@ -70,9 +70,7 @@ const char* NameOf(PromiseFit fit) {
   return "unknown";
 }
 
-bool NodeEngine::KeepsRates(const Device_& device) {
-  return core::KeepsRates(*device.entry, device.params);
-}
+bool NodeEngine::KeepsRates(const Device_& device) { return core::KeepsRates(*device.entry, device.params); }
 
 /// Upper bound of the time that a frame of the vGPU waited in the driver for others. None: the vGPU uses all of its own
 /// cap, so that it waits for its cap and not for others.

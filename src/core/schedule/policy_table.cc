@@ -24,15 +24,17 @@ constexpr std::array kPolicies{
     MakeEntry<NoneParams, &MakeNone>("none", "first come, first served; only measures"),
     MakeEntry<ProportionalShareParams, &MakeProportionalShare>(
         "proportional-share", "GPU time by weight; idle time goes to any vGPU that wants it"),
-    MakeEntry<SlaAwareParams, &MakeSlaAware>("sla-aware", "each program at its promised rate and no faster (VGRIS)", kKept),
-    MakeEntry<HybridParams, &MakeHybrid>("hybrid",
-                                     "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kKept),
-    MakeEntry<ReserveParams, &MakeReserve>("reserve",
-                                       "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)"),
-    MakeEntry<CapParams, &MakeCap>("cap", "each vGPU at most its cap of every period, in stages (gOver); debt is carried",
-                               {.keeps = true, .off_at_zero = "ahead_ms"}),
+    MakeEntry<SlaAwareParams, &MakeSlaAware>("sla-aware", "each program at its promised rate and no faster (VGRIS)",
+                                             kKept),
+    MakeEntry<HybridParams, &MakeHybrid>(
+        "hybrid", "shares while every promise is kept, else sla-aware (VGRIS, Algorithm 1)", kKept),
+    MakeEntry<ReserveParams, &MakeReserve>(
+        "reserve", "each vGPU has its weight's fraction of the device and no more (VGRIS, eq. 1)"),
+    MakeEntry<CapParams, &MakeCap>("cap",
+                                   "each vGPU at most its cap of every period, in stages (gOver); debt is carried",
+                                   {.keeps = true, .off_at_zero = "ahead_ms"}),
     MakeEntry<CapPaperParams, &MakeCapPaper>("cap-paper",
-                                         "gOver's Algorithms 2 and 3 to the letter: each period forgives debt"),
+                                             "gOver's Algorithms 2 and 3 to the letter: each period forgives debt"),
     MakeEntry<RoundRobinParams, &MakeRoundRobin>("round-robin", "vGPUs use the device in equal turns"),
 };
 

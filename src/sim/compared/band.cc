@@ -20,13 +20,14 @@ struct Budget {
   Duration credit{};
   Duration used{};
   Duration window_used{};   // what was used when the window began
+  std::uint64_t ended = 0;  // frames and kernels, at the last decision
   double bandwidth = 0;     // fraction of the device in the last whole window
   std::uint64_t place = 0;  // in the list: the least is asked first
 };
 
-/// One vGPU has the device at a time. When its frame or kernel ends, a vGPU without credit and beyond its bandwidth
-/// goes to the end of the list, and the first in the list that waits is next. If that one is beyond its bandwidth, the
-/// device is kept free for `yield`, and whoever arrives meanwhile has it.
+/// One vGPU has the device at a time. When one of its frames or kernels ends, a vGPU without credit and beyond its
+/// bandwidth goes to the end of the list, and the first in the list that waits is next. If that one is beyond its
+/// bandwidth, the device is kept free for `yield`, and whoever arrives meanwhile has it.
 class Band final : public core::Policy {
  public:
   explicit Band(const BandParams& params) : params_(params) {}
@@ -34,7 +35,8 @@ class Band final : public core::Policy {
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     Account(input);
     const VgpuView* holder = Holder(input);
-    if (holder == nullptr || holder->in_flight == 0) holder = SelectNext(input, holder);
+    if (holder == nullptr || holder->in_flight == 0 || HasEndedOne(*holder)) holder = SelectNext(input, holder);
+    for (const VgpuView& vgpu : input.vgpus) budgets_.Seen(vgpu).ended = vgpu.frames;
     bool awake = false;
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
       const VgpuView& vgpu = input.vgpus[i];
@@ -42,7 +44,7 @@ class Band final : public core::Policy {
       // While no vGPU has the device, those that arrive may take it; those that sleep are not woken.
       const bool passes = holder != nullptr ? &vgpu == holder : !Waits(vgpu);
       verdicts[i] = {.admission = core::Admission::kGated,
-                     .allowance = passes ? kOnePasses : Duration{0},
+                     .allowance = passes ? params_.period : Duration{0},
                      .frees_device = vgpu.in_flight > 0};
     }
     if (!awake) return core::kNever;
@@ -79,6 +81,8 @@ class Band final : public core::Policy {
     budget.credit += Duration{static_cast<std::int64_t>(static_cast<double>(params_.period.count()) * part)};
     if (budget.credit > params_.period || budget.credit < -params_.period) budget.credit = Duration{0};
   }
+
+  bool HasEndedOne(const VgpuView& vgpu) const { return vgpu.frames != budgets_.Seen(vgpu).ended; }
 
   /// The vGPU that has the device; also one that took it while nobody had it.
   const VgpuView* Holder(const PolicyInput& input) {

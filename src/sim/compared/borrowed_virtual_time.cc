@@ -34,8 +34,7 @@ class BorrowedVirtualTime final : public core::Policy {
       awake |= Competes(vgpu, input.now, kAwakeFor);
       Duration allowance = runs == nullptr ? ahead_ : Duration{0};
       if (&vgpu == runs) allowance = Lead(input, vgpu);
-      verdicts[i] = {
-          .admission = core::Admission::kGated, .allowance = allowance, .frees_device = vgpu.in_flight > 0};
+      verdicts[i] = {.admission = core::Admission::kGated, .allowance = allowance, .frees_device = vgpu.in_flight > 0};
     }
     return awake ? input.now + tick_ : core::kNever;
   }

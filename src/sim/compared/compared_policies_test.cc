@@ -18,7 +18,8 @@ using core::VgpuView;
 
 /// A device that runs one frame after the other, in the order in which they pass, without any delay of its own.
 struct OneDevice {
-  OneDevice(std::string_view name, const std::vector<Duration>& frame_lengths, const std::vector<std::uint32_t>& weights)
+  OneDevice(std::string_view name, const std::vector<Duration>& frame_lengths,
+            const std::vector<std::uint32_t>& weights)
       : policy(Make(name)), frames(frame_lengths), verdicts(frame_lengths.size()) {
     for (std::size_t i = 0; i < frames.size(); ++i)
       views.push_back({.id = VgpuId{i + 1},
@@ -49,7 +50,9 @@ struct OneDevice {
   }
   void Pass(std::size_t i) {
     VgpuView& view = views[i];
-    if (view.waiting == 0 || !view.attached || (verdicts[i].admission == Admission::kGated && verdicts[i].allowance <= Duration{0})) return;
+    if (view.waiting == 0 || !view.attached ||
+        (verdicts[i].admission == Admission::kGated && verdicts[i].allowance <= Duration{0}))
+      return;
     view.waiting = 0, view.in_flight = 1;
     view.used += frames[i];
     if (order.empty()) ends = now + frames[i];

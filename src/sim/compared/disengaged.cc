@@ -20,9 +20,11 @@ struct Task {
 };
 
 /// Between two engagements every vGPU uses the device freely, but for those that are ahead of the system's virtual time
-/// by a free run or more. The paper estimates use by sampling requests in each engagement, which takes the device from
-/// all but one; the gate's account is exact and costs nothing, so that this is disengaged fair queueing at its best.
-/// The paper's vGPUs have equal weights; here a vGPU is ahead by more than its part of the free run.
+/// by a free run or more. The system's virtual time is the least of the vGPUs that have a request at an engagement; an
+/// idle vGPU is brought up to it. The paper estimates use by sampling requests in each engagement, which takes the
+/// device from all but one vGPU. The gate's account is exact and takes nothing, so that this is disengaged fair
+/// queueing at its best; only the time of the sampling is kept. The paper's tasks have equal weights; here a vGPU is
+/// far ahead when it is ahead by its part of a free run.
 class Disengaged final : public core::Policy {
  public:
   explicit Disengaged(const DisengagedParams& params) : params_(params) {}
@@ -35,13 +37,10 @@ class Disengaged final : public core::Policy {
       if (fresh) task.v = system_, task.used = vgpu.used;
       awake |= Competes(vgpu, input.now, std::max(kAwakeFor, params_.free_run));
     }
-    if (input.now >= engages_at_) {
-      Engage(input);
-      engages_at_ = input.now + params_.free_run;
-    }
+    if (input.now >= engages_at_) Engage(input);
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
-      verdicts[i] = {.admission = core::Admission::kOpen};
-      if (tasks_.Seen(input.vgpus[i]).kept_out) verdicts[i] = {.admission = core::Admission::kGated};
+      const bool kept_out = tasks_.Seen(input.vgpus[i]).kept_out;
+      verdicts[i] = {.admission = core::Admission::kGated, .allowance = kept_out ? Duration{0} : kFree};
     }
     return awake ? engages_at_ : core::kNever;
   }
@@ -54,25 +53,26 @@ class Disengaged final : public core::Policy {
       Task& task = tasks_.Seen(vgpu);
       task.v += static_cast<double>((vgpu.used - task.used).count()) / vgpu.weight;
       task.used = vgpu.used;
-      if (!Competes(vgpu, input.now, params_.sample)) continue;
+      if (!Wants(vgpu)) continue;
       weights += vgpu.weight;
       active += 1;
       least = std::min(least, task.v);
     }
+    engages_at_ = input.now + params_.free_run + params_.sample * static_cast<std::int64_t>(active);
     if (active == 0) return;
     system_ = std::max(system_, least);
     // With equal weights this is the length of a free run.
     const double limit = static_cast<double>(params_.free_run.count()) * active / weights;
     for (const VgpuView& vgpu : input.vgpus) {
       Task& task = tasks_.Seen(vgpu);
-      if (!Competes(vgpu, input.now, params_.sample)) task.v = std::max(task.v, system_);
+      if (!Wants(vgpu)) task.v = std::max(task.v, system_);
       task.kept_out = active > 1 && task.v - system_ >= limit;
     }
   }
 
   const DisengagedParams params_;
   Instant engages_at_{};
-  double system_ = 0;  // virtual time: the least of the vGPUs that used the device in the last free run
+  double system_ = 0;  // virtual time
   core::SlotStates<Task> tasks_;
 };
 

@@ -17,7 +17,8 @@ struct DisengagedParams {
     using P = DisengagedParams;
     each(core::ParamInfo{"free_run_ms", "ms", 1, 1000, "time between two decisions about who may use the device"},
          &P::free_run);
-    each(core::ParamInfo{"sample_ms", "ms", 0.1, 1000, "a vGPU without requests for this long is idle"}, &P::sample);
+    each(core::ParamInfo{"sample_ms", "ms", 0.1, 1000, "sampling in an engagement, for each vGPU that is active"},
+         &P::sample);
   }
 };
 

@@ -12,9 +12,6 @@ using core::PolicyInput;
 using core::Verdict;
 using core::VgpuView;
 
-/// What a vGPU may use in one decision of its slice: its slice ends by the clock, not by use.
-constexpr Duration kFree = seconds(10);
-
 /// One vGPU runs, until its slice of wall time has passed or it has no work; the next in the ring that has work runs
 /// then. Work that has begun is not preempted, and what the others wait for it is not made up for.
 class UtilizationSlices final : public core::Policy {

@@ -9,6 +9,10 @@ namespace weir::sim {
 /// What lets one frame or kernel pass: the gate reserves its cost, and then the allowance is used up.
 inline constexpr Duration kOnePasses = microseconds(1);
 
+/// What a vGPU may use until the next decision where use has no limit. Its gate is not open, because an agent at an
+/// open gate does not tell frames from presents that wait for a vertical blank.
+inline constexpr Duration kFree = seconds(10);
+
 /// It has a request that has not begun. One that its cap holds back could not begin.
 inline bool Waits(const core::VgpuView& vgpu) { return vgpu.attached && vgpu.waiting > 0 && !vgpu.held; }
 
