@@ -12,13 +12,17 @@ Status RunQueue::AddDevice(Instant now, DeviceId device, const std::string& name
                            std::vector<RunAction>& actions) {
   WEIR_TRY_STATUS(cluster_.Add(device, capacity));
   devices_[device] = {.name = name, .since = now};
+  if (const auto returned = returning_.find(name); returned != returning_.end()) returning_.erase(returned);
   StartWhatFits(now, actions);
   return Ok();
 }
 
 Status RunQueue::LoseDevice(Instant now, DeviceId device, const DeviceLoss& loss, std::vector<RunAction>& actions) {
-  const DeviceState* const state = cluster_.StateOf(device);
-  if (state != nullptr && loss.returns) returning_ = std::max(returning_, cluster_.CapacityOf(*state).memory);
+  if (const DeviceState* const state = cluster_.StateOf(device); state != nullptr && loss.returns) {
+    // More lost devices than this are forgotten: runs that only they hold are refused.
+    if (returning_.size() < kReturningMax)
+      returning_.emplace(devices_.at(device).name, cluster_.CapacityOf(*state).memory);
+  }
   WEIR_TRY(const std::vector<RunId> lost, cluster_.Remove(device));
   devices_.erase(device);
   std::vector<Waiting> back;
@@ -114,7 +118,7 @@ void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
       continue;
     }
     const PlacementChoice choice = Choose(run);
-    const bool refused = choice.reason == PlacementReason::kTooLarge && run.wish.need.memory > returning_;
+    const bool refused = choice.reason == PlacementReason::kTooLarge && !WillHold(run.wish.need);
     if (!choice.device && !refused) {
       if (run.wish.device.empty()) return;
       taken.insert(run.wish.device);
@@ -126,6 +130,10 @@ void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
     waiting_ids_.erase(run.run);
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
   }
+}
+
+bool RunQueue::WillHold(const RunNeed& need) const {
+  return std::ranges::any_of(returning_, [&need](const auto& lost) { return need.memory <= lost.second; });
 }
 
 void RunQueue::PutOn(Instant now, const Waiting& run, DeviceId device) {

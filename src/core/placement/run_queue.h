@@ -46,6 +46,7 @@ struct DeviceLoss {
 class RunQueue {
  public:
   static constexpr std::size_t kWaitingMax = 1'000'000;
+  static constexpr std::size_t kReturningMax = 100'000;
 
   explicit RunQueue(std::unique_ptr<Placement> placement) : placement_(std::move(placement)) {}
 
@@ -97,6 +98,8 @@ class RunQueue {
   PlacementChoice ChooseAmong(const Waiting& run) const;
   /// Starts or refuses waiting runs in their order, as far as possible.
   void StartWhatFits(Instant now, std::vector<RunAction>& actions);
+  /// Whether a lost device that will return is large enough.
+  [[nodiscard]] bool WillHold(const RunNeed& need) const;
   void PutOn(Instant now, const Waiting& run, DeviceId device);
   Status TakeOff(Instant now, RunId run);
   /// Records what has run together on the device since its `since`. To be called before its runs change.
@@ -108,7 +111,7 @@ class RunQueue {
   std::unordered_map<RunId, Running> running_;
   std::deque<Waiting> waiting_;
   std::unordered_set<RunId> waiting_ids_;
-  Bytes returning_{};  // the largest memory of any lost device that returns; never lowered
+  std::multimap<std::string, Bytes> returning_;  // memory of the lost devices that will return, by name
 };
 
 }  // namespace weir::core

@@ -166,6 +166,20 @@ TEST(RunQueue, ARunWaitsForALostDeviceThatReturns) {
   }
 }
 
+TEST(RunQueue, ARunIsRefusedWhenTheDeviceThatReturnsIsTooSmallNow) {
+  RunQueue queue = QueueBy("spread");
+  std::vector<RunAction> actions;
+  ASSERT_TRUE(queue.AddDevice(kNow, DeviceId{1}, "a", {.memory = MiB(100), .runs_max = 2}, actions));
+  ASSERT_TRUE(queue.AddDevice(kNow, DeviceId{2}, "b", {.memory = MiB(200), .runs_max = 2}, actions));
+  ASSERT_TRUE(queue.LoseDevice(kNow, DeviceId{2}, {.returns = true}, actions));
+  ASSERT_TRUE(queue.Submit(kNow, RunId{1}, {Needing(200)}, actions));
+  EXPECT_EQ(queue.waiting(), 1U);
+  ASSERT_TRUE(queue.AddDevice(kNow, DeviceId{3}, "b", {.memory = MiB(150), .runs_max = 2}, actions));
+  EXPECT_EQ(queue.waiting(), 0U);
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(actions[0].kind, RunAction::Kind::kRefuse);
+}
+
 TEST(RunQueue, ObservesWhatRunsBesideARun) {
   RunQueue queue = QueueBy("spread");
   std::vector<RunAction> actions;
