@@ -53,7 +53,7 @@ void FrameStats::Count(std::uint64_t key, std::int64_t index, std::uint32_t coun
     if (loop.last < place->last) place = &loop;
   }
   if (place->last < 0 || place->key != key) *place = Loop{.key = key, .last = index - kBuckets};
-  if (index < place->last - kBuckets)
+  if (index <= place->last - kBuckets)
     return;  // out of order, so a false record of the tenant; it affects only the tenant's own figures
   for (std::int64_t i = std::max(place->last + 1, index - kBuckets + 1); i <= index; ++i)
     place->sum -= std::exchange(place->frames[static_cast<std::size_t>(i % kBuckets)], 0);
