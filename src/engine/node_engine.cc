@@ -187,6 +187,7 @@ Status NodeEngine::On(Instant now, const ProcessDraws& event, Actions& actions) 
   WEIR_TRY(Vgpu_ * vgpu, Get(event.vgpu));
   if (std::ranges::find(vgpu->processes, event.process) == vgpu->processes.end())
     return Fail(Errc::kNotFound, fmt::format("process {} is not attached to '{}'", event.process.value, vgpu->name));
+  vgpu->device->Wake(now, *vgpu, actions);
   std::erase(vgpu->drawing, event.process);
   if (event.draws) vgpu->drawing.push_back(event.process);
   vgpu->View().draws = vgpu->Draws();

@@ -148,6 +148,9 @@ TEST(Rest, EndsBeforeTheDecisionThatFollowsAnySignOfLife) {
   EXPECT_TRUE(node.Step(SetVgpu{idle, {.weight = 7}}).has_value());
   EXPECT_FALSE(node[idle].rests) << "its settings have changed";
   rests();
+  EXPECT_TRUE(node.Step(ProcessDraws{idle, ProcessId{idle.value}, true}).has_value());
+  EXPECT_FALSE(node[idle].rests) << "its process draws";
+  rests();
   EXPECT_TRUE(node.Step(PauseVgpu{idle, true}).has_value());
   EXPECT_FALSE(node[idle].rests) << "it is paused";
   EXPECT_EQ(node.actions().publish.front().mode, proto::GateMode::kPaused);
