@@ -97,7 +97,13 @@ void ExecutorHost::OnClient() {
     std::fprintf(stderr, "weir: the executor of '%s' can't be noted in %s.executors; a later daemon will not know it\n",
                  tenant_.vgpu.c_str(), path_.c_str());
   started_ = platform::Now();
-  if (!process) return OnEnd();
+  if (!process) {
+    // Without a descriptor the daemon would not learn of its end, and waiting for it would stop the daemon.
+    std::fprintf(stderr, "weir: the executor of '%s' can't be watched, and is killed: %s\n", tenant_.vgpu.c_str(),
+                 process.error().message.c_str());
+    ::kill(pid_, SIGKILL);
+    return OnEnd();
+  }
   process_ = std::move(*process);
   process_watch_ = std::make_unique<FdWatch>(loop_, process_.get(), [this] { OnEnd(); });
 }
