@@ -16,6 +16,7 @@
 
 #include "net/tcp_stream.h"
 #include "opencl/channel/adaptive_spin.h"
+#include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "remote/handshake.h"
 #include "remote/memory_pace.h"
@@ -108,6 +109,7 @@ class PortLoop final : PortEvents {
   MemoryPace pace_;
   std::map<std::uint32_t, Local> locals_;
   std::vector<Waiting> waiting_;
+  platform::AcceptPause accept_pause_;
   std::vector<std::byte> buffer_;  // for one read
   std::vector<pollfd> watched_;
   std::vector<std::uint32_t> watched_streams_;
@@ -232,6 +234,8 @@ void PortLoop::ReadLocal(std::uint32_t stream) {
 void PortLoop::AcceptAll() {
   for (;;) {
     auto socket = options_.accept();
+    if (!socket && socket.error().code == Errc::kResourceExhausted && accept_pause_.Failed(platform::Now()))
+      SayPort(socket.error().message + "; clients wait");
     if (!socket || !*socket) return;
     waiting_.push_back({std::move(*socket), platform::Now()});
   }
@@ -281,7 +285,7 @@ void PortLoop::Gather() {
                    {leaving_ ? -1 : options_.leave, POLLIN, 0},
                    {port_ ? port_->fd() : -1, port, 0},
                    {options_.knock, POLLIN, 0},
-                   {options_.listener, POLLIN, 0}});
+                   {accept_pause_.Holds(platform::Now()) ? -1 : options_.listener, POLLIN, 0}});
   watched_streams_.clear();
   for (const auto& [stream, local] : locals_) {
     short events = !local.ended && MayRead() && mux_.Credit(stream) > 0 ? POLLIN : short{0};
