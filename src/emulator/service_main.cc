@@ -95,6 +95,10 @@ std::string WhenText(const nlohmann::json& fault) {
   return text;
 }
 
+double BusyOf(const nlohmann::json& account, const char* engine) {
+  return account.value("busy_ns", nlohmann::json::object()).value(engine, 0.0);
+}
+
 Status ShowStats(const std::string& socket, bool json) {
   WEIR_TRY(const std::string text, AskAccounts(socket));
   if (json) {
@@ -105,7 +109,7 @@ Status ShowStats(const std::string& socket, bool json) {
   if (!accounts.is_object()) return Fail(Errc::kProtocol, "the emulator's accounts are no JSON object");
   for (const auto& device : accounts.value("devices", nlohmann::json::array())) {
     std::printf("%s  %s  compute %.3f s busy, memory %.0f of %.0f MiB\n", device.value("name", "").c_str(),
-                device.value("pci", "").c_str(), device["busy_ns"].value("compute", 0.0) * 1e-9,
+                device.value("pci", "").c_str(), BusyOf(device, "compute") * 1e-9,
                 device.value("memory_used_bytes", 0.0) / (1 << 20), device.value("memory_bytes", 0.0) / (1 << 20));
     for (const auto& fault : device.value("faults", nlohmann::json::array()))
       std::printf("  fault %s %s: %s, hit %.0f\n", fault.value("kind", "").c_str(), WhenText(fault).c_str(),
@@ -113,8 +117,8 @@ Status ShowStats(const std::string& socket, bool json) {
     for (const auto& client : device.value("clients", nlohmann::json::array()))
       std::printf("  %8d  %-24s compute %.3f s, copies in %.3f s, out %.3f s, memory %.0f MiB\n",
                   client.value("pid", 0), client.value("program", "").c_str(),
-                  client["busy_ns"].value("compute", 0.0) * 1e-9, client["busy_ns"].value("copy-in", 0.0) * 1e-9,
-                  client["busy_ns"].value("copy-out", 0.0) * 1e-9, client.value("memory_bytes", 0.0) / (1 << 20));
+                  BusyOf(client, "compute") * 1e-9, BusyOf(client, "copy-in") * 1e-9,
+                  BusyOf(client, "copy-out") * 1e-9, client.value("memory_bytes", 0.0) / (1 << 20));
   }
   const auto late = accounts.value("lateness", nlohmann::json::object());
   std::printf("%.0f completions sent, late by %.3f ms (median), %.3f ms (p99)\n", late.value("count", 0.0),
