@@ -21,7 +21,10 @@ constexpr std::array<std::string_view, 12> kLaunchQueries{"get_group_id",
                                                           "printf",
                                                           "##"};
 /// If the driver chooses the local size, pieces may get another one than the whole launch.
-constexpr std::array<std::string_view, 4> kGroupQueries{"get_local_id", "barrier", "local", "sub_group"};
+/// "work_group_" alone would also match the attribute reqd_work_group_size.
+constexpr std::array<std::string_view, 9> kGroupQueries{
+    "get_local_id",         "barrier",           "local",          "sub_group", "work_group_all", "work_group_any",
+    "work_group_broadcast", "work_group_reduce", "work_group_scan"};
 
 /// Without a local size, pieces along the fastest dimension have multiples of this size, because drivers choose the
 /// local size among the divisors.

@@ -16,6 +16,18 @@ TEST(Slices, SourcesThatAskOnlyForTheirGlobalIdMayBeCut) {
   EXPECT_FALSE(MayBeSliced("#define ID(x) get_##x##_id(0)"));
 }
 
+// Without a local size PoCL 3.1 takes groups of 2048 for a launch of 4096 work-items, and of 128 for a piece of 256.
+TEST(Slices, SourcesThatExchangeValuesWithinAGroupStayWhole) {
+  for (const char* exchanges :
+       {"work_group_reduce_add(x)", "work_group_scan_inclusive_max(x)", "work_group_scan_exclusive_add(x)",
+        "work_group_broadcast(x, 0)", "work_group_any(x)", "work_group_all(x)", "work_group_reduce_logical_and(x)",
+        "work_group_barrier(1)", "sub_group_reduce_add(x)", "intel_sub_group_shuffle(x, 0)", "get_sub_group_id()"})
+    EXPECT_FALSE(MayBeSliced(std::string("kernel void k(global int* a, int x) { *a = ") + exchanges + "; }"))
+        << exchanges;
+  EXPECT_TRUE(MayBeSliced("kernel __attribute__((reqd_work_group_size(4, 1, 1))) void k() {}"));
+  EXPECT_TRUE(MayBeSliced("kernel __attribute__((work_group_size_hint(4, 1, 1))) void k() {}"));
+}
+
 // The pieces cover the launch, each work-item once and in order, and no group is divided.
 RC_GTEST_PROP(Slices, MakeUpTheLaunch, ()) {
   Launch launch;
