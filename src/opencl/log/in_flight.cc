@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is in flight on a connection that an object log follows, and the messages that find out when it has ended.
+#include <utility>
+
 #include "opencl/log/object_log.h"
 
 namespace weir::opencl {
@@ -18,9 +20,19 @@ std::optional<ObjectLog::Message> ObjectLog::Ahead(ByteView message) {
     return std::nullopt;
   const ObjectRef queue = Find(Kind::kQueue, release.id);
   if (!queue || queue->issued == queue->ended || queue->finish_asked == queue->issued) return std::nullopt;
-  wire::Finish finish{.request = next_question_++, .queue = release.id};
+  return AskForEnd(release.id);
+}
+
+std::optional<ObjectLog::Message> ObjectLog::AskForEnd(std::uint32_t queue) {
+  if (requests_.size() >= kReplayRequests - kQuestions) return std::nullopt;
+  std::uint32_t number = 0;
+  do {
+    number = next_question_++;
+    if (next_question_ == kReplayRequests) next_question_ = kQuestions;
+  } while (requests_.contains(number));
+  wire::Finish finish{.request = number, .queue = queue};
   Do(finish);
-  requests_[finish.request].own = true;
+  requests_[number].own = true;
   return wire::Encode(finish);
 }
 
@@ -48,13 +60,8 @@ std::vector<ObjectLog::Message> ObjectLog::Questions() {
     if (event.there && !event.user && !event.told && !event.watched && own_watches_.insert(id).second)
       questions.push_back(wire::Encode(wire::Watch{.event = id}));
   });
-  for (const std::uint32_t queue : busy) {
-    wire::Finish finish{.request = next_question_++, .queue = queue};
-    Do(finish);
-    requests_[finish.request].own = true;
-    questions.push_back(wire::Encode(finish));
-  }
-  if (next_question_ >= kReplayRequests - kIdMax / 4) next_question_ = kQuestions;
+  for (const std::uint32_t queue : busy)
+    if (auto question = AskForEnd(queue)) questions.push_back(std::move(*question));
   return questions;
 }
 

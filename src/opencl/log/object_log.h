@@ -217,6 +217,9 @@ class ObjectLog {
   bool TakePlatform(ByteView body);
   bool TakeParts(ByteView body, const std::shared_ptr<logged::Partition>& partition);
   void Expect(std::uint64_t ticket);
+  /// Records and returns a Finish of the log's own, with a number that no request in flight has. Nullopt: there are as
+  /// many requests in flight as numbers, and the queue's end stays unknown for now.
+  std::optional<Message> AskForEnd(std::uint32_t queue);
   [[nodiscard]] ObjectRef Find(Kind kind, std::uint32_t id) const;
   [[nodiscard]] Object* Look(Kind kind, std::uint32_t id) const;
 
