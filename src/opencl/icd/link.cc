@@ -196,7 +196,9 @@ std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes) {
   std::optional<std::uint64_t> offset;
   if (!usable() || ArenaRanges::Rounded(bytes) == 0 || bytes > arena_bytes()) return offset;
   Drain();
+  // WaitUntil may call this again after it was true.
   const auto take = [&] {
+    if (offset) return true;
     const platform::PthreadLock lock(arena_);
     offset = ranges_.Take(bytes);
     return offset.has_value();

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls while the arena has little room: none keeps a range for ever.
+#include "tests/opencl/client_calls.h"
+
+namespace weir::opencl::icd {
+namespace {
+
+constexpr std::size_t kRoom = 64 << 10;
+
+class OpenClWithLittleRoom : public OpenCl {
+ protected:
+  /// Leaves one free range of kRoom bytes.
+  void SetUp() override {
+    OpenCl::SetUp();
+    FillArena();
+  }
+  void TearDown() override {
+    EmptyArena();
+    OpenCl::TearDown();
+  }
+  void FillArena() {
+    link().Sync();  // ranges that nobody waits for are free
+    const auto room = link().Allocate(kRoom);
+    ASSERT_TRUE(room);
+    for (std::uint64_t bytes = link().arena_bytes(); bytes > 0; bytes /= 2)
+      while (const auto offset = link().Allocate(bytes)) taken_.push_back({*offset, bytes});
+    link().Free({*room, kRoom});
+  }
+  void EmptyArena() {
+    for (const Range& range : taken_) link().Free(range);
+    taken_.clear();
+  }
+  /// Whether nothing lies in the room any more. Waits for what the executor is about to free.
+  static bool RoomIsFree() {
+    const auto room = link().Allocate(kRoom);
+    if (room) link().Free({*room, kRoom});
+    return room.has_value();
+  }
+  static Link& link() { return *Link::Existing(); }
+
+  std::vector<Range> taken_;
+};
+
+TEST_F(OpenClWithLittleRoom, ACallThatWaitsForRoomTakesItOnce) {
+  EmptyArena();
+  cl_mem buffer = Buffer(kRoom);
+  FillArena();
+  const std::vector<unsigned char> bytes(kRoom, 5);
+  for (int i = 0; i < 20; ++i) {
+    cl_event gate = cl.clCreateUserEvent(context_, &error_);
+    EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_FALSE, 0, kRoom, bytes.data(), 1, &gate, nullptr), CL_SUCCESS);
+    EXPECT_EQ(cl.clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    ASSERT_TRUE(RoomIsFree()) << i;  // once the write has ended
+    cl.clReleaseEvent(gate);
+  }
+  cl.clReleaseMemObject(buffer);
+}
+
+}  // namespace
+}  // namespace weir::opencl::icd
