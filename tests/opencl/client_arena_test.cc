@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls while the arena has little room: none keeps a range for ever.
+// Calls while the arena has little room, and calls whose message would be too long: none keeps a range for ever.
+#include <fstream>
+
+#include "tests/harness/temp_folder.h"
 #include "tests/opencl/client_calls.h"
 
 namespace weir::opencl::icd {
@@ -54,6 +57,39 @@ TEST_F(OpenClWithLittleRoom, ACallThatWaitsForRoomTakesItOnce) {
     cl.clReleaseEvent(gate);
   }
   cl.clReleaseMemObject(buffer);
+}
+
+TEST_F(OpenClWithLittleRoom, ABuildWithoutRoomForAllHeadersFails) {
+  const testing::TempFolder folder;
+  std::string source = "kernel void f(global int* out) { *out = ";
+  std::string text;
+  for (const char* name : {"a", "b", "c"}) {
+    std::ofstream(folder / name) << "#define OF_" << name << " 7 //" << std::string(40'000, 'x') << "\n";
+    text += std::string("#include \"") + name + "\"\n";
+    source += std::string("OF_") + name + " + ";
+  }
+  text += source + "0; }";
+  const std::string options = "-I " + folder.path();
+  cl_program program = Program(text.c_str(), options.c_str());
+  EXPECT_EQ(error_, CL_OUT_OF_RESOURCES);
+  EXPECT_EQ(cl.clCompileProgram(program, 0, nullptr, options.c_str(), 0, nullptr, nullptr, nullptr, nullptr),
+            CL_OUT_OF_RESOURCES);
+  EXPECT_TRUE(RoomIsFree());
+  EmptyArena();
+  EXPECT_EQ(cl.clBuildProgram(program, 0, nullptr, options.c_str(), nullptr, nullptr), CL_SUCCESS);
+  cl.clReleaseProgram(program);
+}
+
+TEST_F(OpenClWithLittleRoom, ABuildWithTooLongOptionsFails) {
+  const testing::TempFolder folder;
+  std::ofstream(folder / "a") << "//" << std::string(40'000, 'x') << "\n";
+  const char* text = "#include \"a\"\nkernel void f() {}";
+  const std::string options = "-I " + folder.path(), longer = options + " -DX=" + std::string(70'000, '1');
+  cl_program program = Program(text, longer.c_str());
+  EXPECT_EQ(error_, CL_OUT_OF_RESOURCES);
+  EXPECT_TRUE(RoomIsFree());
+  EXPECT_EQ(cl.clBuildProgram(program, 0, nullptr, options.c_str(), nullptr, nullptr), CL_SUCCESS);
+  cl.clReleaseProgram(program);
 }
 
 }  // namespace

@@ -15,10 +15,16 @@ using BuildNotify = void(CL_CALLBACK*)(cl_program, void*);
 /// Owns the headers of a build until it is sent: the message refers to them, or they lie in the arena.
 class Headers {
  public:
-  explicit Headers(std::map<std::string, std::string> files) : files_(std::move(files)) {}
+  Headers(Link& link, std::map<std::string, std::string> files) : link_(link), files_(std::move(files)) {}
+  ~Headers() {
+    for (const Range& range : ranges_) link_.Free(range);
+  }
+  Headers(const Headers&) = delete;
+  Headers& operator=(const Headers&) = delete;
 
-  /// False: no room.
-  bool Add(Link& link, std::vector<wire::IncludedFile>& list) {
+  /// Adds the headers to a message that is otherwise complete. False: no room, or the message would be too long.
+  template <typename M>
+  bool AddTo(M& message) {
     std::size_t in_message = 0;
     for (const auto& [name, content] : files_) {
       wire::IncludedFile file{.name = name};
@@ -27,19 +33,27 @@ class Headers {
         file.content = wire::Blob::Inline(wire::BytesOf(content));
       } else {
         in_message -= content.size();
-        const auto offset = link.Allocate(content.size());
+        const auto offset = link_.Allocate(content.size());
         if (!offset) return false;
-        std::memcpy(link.arena() + *offset, content.data(), content.size());
+        ranges_.push_back({*offset, content.size()});
+        std::memcpy(link_.arena() + *offset, content.data(), content.size());
         file.content = wire::Blob::Arena(*offset, content.size());
-        file.ticket = link.NewTicket({*offset, content.size()});
       }
-      list.push_back(file);
+      message.headers.push_back(file);
     }
+    if (wire::SizeOf(message) > wire::kMessageBytesMax) return false;
+    // Only now, because Allocate waits for tickets, and one that is not sent is never reported.
+    auto range = ranges_.begin();
+    for (wire::IncludedFile& file : message.headers)
+      if (file.content.kind == wire::Blob::kArena) file.ticket = link_.NewTicket(*range++);
+    ranges_.clear();
     return true;
   }
 
  private:
+  Link& link_;
   std::map<std::string, std::string> files_;
+  std::vector<Range> ranges_;  // without a ticket
 };
 
 /// Records the start of a build. Requires the program's mutex.
@@ -94,10 +108,10 @@ cl_int BuildProgram(cl_program handle, cl_uint count, const cl_device_id* list, 
       return CL_INVALID_OPERATION;
     const std::string_view given = options != nullptr ? options : "";
     const BuildOptions read = ReadBuildOptions(given);
-    Headers headers(program->from_source ? FindIncludedFiles(program->source, read)
-                                         : std::map<std::string, std::string>());
+    Headers headers(*program->link, program->from_source ? FindIncludedFiles(program->source, read)
+                                                         : std::map<std::string, std::string>());
     wire::Build request{.program = program->id, .devices = {ids.data(), ids.size()}, .options = read.text};
-    if (!headers.Add(*program->link, request.headers)) return CL_OUT_OF_RESOURCES;
+    if (!headers.AddTo(request)) return CL_OUT_OF_RESOURCES;
     Begin(*program, ids, given);
     if (program->from_source) program->arg_info = read.arg_info;
     error = AskAndTake(*program, request);
@@ -136,8 +150,8 @@ cl_int CompileProgram(cl_program handle, cl_uint count, const cl_device_id* list
     }
     for (cl_uint i = 0; i < header_count; ++i) files.erase(header_names[i]);
     request.header_programs = {header_ids.data(), header_ids.size()};
-    Headers headers(std::move(files));
-    if (!headers.Add(*program->link, request.headers)) return CL_OUT_OF_RESOURCES;
+    Headers headers(*program->link, std::move(files));
+    if (!headers.AddTo(request)) return CL_OUT_OF_RESOURCES;
     Begin(*program, ids, given);
     program->arg_info = read.arg_info;
     error = AskAndTake(*program, request);
