@@ -92,5 +92,50 @@ TEST_F(OpenClWithLittleRoom, ABuildWithTooLongOptionsFails) {
   cl.clReleaseProgram(program);
 }
 
+TEST_F(OpenClWithLittleRoom, ACommandWithTooLongAWaitListFails) {
+  EmptyArena();
+  const cl_image_format format{CL_RGBA, CL_UNSIGNED_INT8};
+  cl_image_desc shape{};
+  shape.image_type = CL_MEM_OBJECT_IMAGE2D;
+  shape.image_width = shape.image_height = 128;
+  const std::size_t origin[3] = {}, region[3] = {128, 128, 1}, rows[3] = {256, 256, 1};
+  cl_mem buffer = Buffer(kRoom), image = cl.clCreateImage(context_, 0, &format, &shape, nullptr, &error_);
+  ASSERT_EQ(error_, CL_SUCCESS);
+  FillArena();
+  std::size_t pitch = 0;
+  void* const mapped = cl.clEnqueueMapImage(queue_, image, CL_TRUE, CL_MAP_WRITE, origin, region, &pitch, nullptr, 0,
+                                            nullptr, nullptr, &error_);
+  ASSERT_EQ(error_, CL_SUCCESS);
+  cl_event gate = cl.clCreateUserEvent(context_, &error_);
+  const std::vector<cl_event> waits(20'000, gate);
+  const auto count = static_cast<cl_uint>(waits.size());
+  const std::vector<unsigned char> bytes(kRoom, 5);
+  EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue_, image, mapped, count, waits.data(), nullptr), CL_OUT_OF_RESOURCES);
+  EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue_, image, mapped, 1, &gate, nullptr), CL_SUCCESS) << "still mapped";
+  EXPECT_EQ(cl.clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+  EXPECT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  cl.clReleaseEvent(gate);
+
+  gate = cl.clCreateUserEvent(context_, &error_);
+  const std::vector<cl_event> again(20'000, gate);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_FALSE, 0, kRoom, bytes.data(), count, again.data(), nullptr),
+              CL_OUT_OF_RESOURCES);
+    EXPECT_EQ(cl.clEnqueueWriteBufferRect(queue_, buffer, CL_FALSE, origin, origin, rows, 0, 0, 0, 0, bytes.data(),
+                                          count, again.data(), nullptr),
+              CL_OUT_OF_RESOURCES);
+    EXPECT_EQ(cl.clEnqueueWriteImage(queue_, image, CL_FALSE, origin, region, 0, 0, bytes.data(), count, again.data(),
+                                     nullptr),
+              CL_OUT_OF_RESOURCES);
+  }
+  EXPECT_EQ(cl.clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_TRUE, 0, kRoom, bytes.data(), 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(Read(buffer, 1)[0], 0x05050505);
+  EXPECT_TRUE(RoomIsFree());
+  cl.clReleaseEvent(gate);
+  cl.clReleaseMemObject(image);
+  cl.clReleaseMemObject(buffer);
+}
+
 }  // namespace
 }  // namespace weir::opencl::icd

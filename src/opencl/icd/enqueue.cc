@@ -2,6 +2,14 @@
 #include "opencl/icd/enqueue.h"
 
 namespace weir::opencl::icd {
+namespace {
+
+constexpr std::size_t kCommandBytesMax = 256;  // of a command without its wait list, with its content in the arena
+/// Limit of the events that the executor must wait for, so that each command with content in the arena can be sent. If
+/// it could not be sent, nothing would free the content's range.
+constexpr std::size_t kWaitsMax = (wire::kMessageBytesMax - kCommandBytesMax) / sizeof(std::uint32_t);
+
+}  // namespace
 
 cl_int Command::Open(cl_command_queue queue, cl_uint wait_count, const cl_event* wait_list, cl_event* event) {
   queue_ = As<Queue>(queue);
@@ -10,7 +18,8 @@ cl_int Command::Open(cl_command_queue queue, cl_uint wait_count, const cl_event*
   event_ = event;
   if (event != nullptr && queue_->profiling()) begun_ns_ = static_cast<std::uint64_t>(platform::NowNs());
   if (wait_count == 0 && wait_list == nullptr) return CL_SUCCESS;
-  return waits_.Read(*queue_->context, wait_count, wait_list);
+  if (const cl_int error = waits_.Read(*queue_->context, wait_count, wait_list); error != CL_SUCCESS) return error;
+  return waits_.ids().size() <= kWaitsMax ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
 }
 
 cl_int Command::WaitUntilItMay() const {
