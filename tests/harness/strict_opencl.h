@@ -54,7 +54,10 @@ inline void AddObjectCalls(cl_icd_dispatch& table) {
   table.clCreateSubDevices = [](cl_device_id device, const cl_device_partition_property* properties, cl_uint room,
                                 cl_device_id* devices, cl_uint* count) -> cl_int {
     Of<Device>(device);
+    const bool counts = *properties == CL_DEVICE_PARTITION_BY_COUNTS;
     while (*properties != 0) ++properties;
+    if (counts && properties[1] != 0)
+      Die("a list of counts without the zero after CL_DEVICE_PARTITION_BY_COUNTS_LIST_END");
     if (room < 1) return CL_INVALID_VALUE;
     devices[0] = reinterpret_cast<cl_device_id>(&Current()->part);
     *count = 1;

@@ -292,6 +292,8 @@ void ObjectMessages::Do(const wire::CreateSubDevices& m) {
   for (std::size_t i = 0; i < m.properties.size(); ++i)
     properties.push_back(static_cast<cl_device_partition_property>(m.properties[i]));
   if (properties.empty() || properties.back() != 0) error = CL_INVALID_VALUE;
+  // A list of counts ends with two zeros, and a driver may look for a zero behind a value that is 0 itself.
+  properties.push_back(0);
   if (error == CL_SUCCESS && g_parts_made.load() >= kPartsMax) error = CL_OUT_OF_RESOURCES;
   std::array<cl_device_id, kDevicesMax> natives{};
   cl_uint count = 0;

@@ -3,6 +3,7 @@
 #include "opencl/executor/session.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -201,6 +202,15 @@ TEST_F(SessionOnOurDriver, NewBuffersInADevicesOwnMemoryAreCleared) {
     const std::span<const std::byte> read(arena_.mapping.As<std::byte>(), 4096 + 4095);
     EXPECT_EQ(std::ranges::count(read, std::byte{0}), 4096 + 4095) << (elastic ? "elastic" : "not elastic");
   }
+}
+
+// A client that ends its list of counts with one zero made the driver read past the list.
+TEST_F(SessionOnOurDriver, AListOfCountsHasBothItsZeros) {
+  ::mallopt(M_PERTURB, 0x5A);  // new memory is not zero
+  const std::uint64_t counts[] = {CL_DEVICE_PARTITION_BY_COUNTS, 1, 2, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END};
+  Send(wire::CreateSubDevices{.request = 1, .device = kDevice, .first = kBuffer, .properties = {counts, 4}});
+  Run();
+  ::mallopt(M_PERTURB, 0);
 }
 
 /// A kernel without arguments, on a device whose events report 3 ms for each launch, one after the other.

@@ -60,12 +60,11 @@ std::uint32_t PartsAtMost(const Device& device, const cl_device_partition_proper
   }
 }
 
-/// The length of the list including the final zero. A list of counts has a terminator of its own.
+/// The length of the list including its first zero. That of a list of counts is
+/// CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, and another zero follows: the executor adds it.
 std::size_t LengthOf(const cl_device_partition_property* properties) {
   constexpr std::size_t kMost = 4096;
   std::size_t n = 0;
-  if (properties[0] == CL_DEVICE_PARTITION_BY_COUNTS)
-    while (n < kMost && properties[n] != CL_DEVICE_PARTITION_BY_COUNTS_LIST_END) ++n;
   while (n < kMost && properties[n] != 0) ++n;
   return n + 1;
 }
