@@ -5,10 +5,13 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -121,6 +124,31 @@ TEST(Process, TheLimitOfFilesIsRaisedHereAndNotInProgramsThatAreStarted) {
   ASSERT_EQ(::waitpid(*pid, &status, 0), *pid);
   EXPECT_EQ(status, 0);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(Spawn, AFailureIsNoSuccessWhenASignalArrives) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};  // without SA_RESTART: system calls end with EINTR
+  struct sigaction before {};
+  ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+  const itimerval often{.it_interval = {0, 1'000}, .it_value = {0, 1'000}}, never{};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
+  int successes = 0;
+  for (int i = 0; i < 300; ++i) successes += Spawn({.argv = {"/nowhere"}}) ? 1 : 0;
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &never, nullptr), 0);
+  ASSERT_EQ(::sigaction(SIGALRM, &before, nullptr), 0);
+  EXPECT_EQ(successes, 0);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was not reaped";
+}
+
+TEST(Spawn, TellsWhyTheChildCannotChangeItsUser) {
+  Child unprivileged([] {
+    // A process that has lowered its priority may not raise it again, which fails with another error.
+    if (::nice(10) == -1 || (::geteuid() == 0 && ::setuid(65534) != 0)) return 2;
+    const auto pid = Spawn({.argv = {"/bin/true"}, .uid = 0});
+    return !pid && pid.error().message.find(std::strerror(EPERM)) != std::string::npos ? 0 : 1;
+  });
+  EXPECT_EQ(unprivileged.Wait(), 0);
 }
 
 }  // namespace

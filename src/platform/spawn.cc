@@ -52,26 +52,32 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   return all;
 }
 
-[[noreturn]] void Become(const SpawnSpec& spec, const std::vector<char*>& argv, const std::vector<char*>& environment,
-                         const User& user, int error_fd) {
+bool ChangeUser(const User& user) {
+  return !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+}
+
+/// Prepares this child for its program. False: `errno` says why.
+bool Prepare(const SpawnSpec& spec, const User& user) {
   ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  const bool changed =
-      !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+  if (!ChangeUser(user)) return false;
   RestoreFileLimit();
   ::setpriority(PRIO_PROCESS, 0, 0);  // the child must not inherit a raised priority
   // Descriptors that a library opened without close-on-exec must not survive in the child.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
-  const bool kept = spec.kept_fd < 0 || ::fcntl(spec.kept_fd, F_SETFD, 0) == 0;
-  const bool piped = spec.piped_fd < 0 || (::dup2(spec.piped_fd, STDIN_FILENO) == STDIN_FILENO &&
-                                           ::dup2(spec.piped_fd, STDOUT_FILENO) == STDOUT_FILENO);
-  const bool heard = spec.output_fd < 0 || (::dup2(spec.output_fd, STDOUT_FILENO) == STDOUT_FILENO &&
-                                            ::dup2(spec.output_fd, STDERR_FILENO) == STDERR_FILENO);
-  const bool confined = changed && (!spec.confined || Confine());
-  if (confined && kept && piped && heard) ::execve(argv[0], argv.data(), environment.data());
+  if (spec.kept_fd >= 0 && ::fcntl(spec.kept_fd, F_SETFD, 0) != 0) return false;
+  const auto is = [](int fd, int number) { return ::dup2(fd, number) == number; };
+  if (spec.piped_fd >= 0 && !(is(spec.piped_fd, STDIN_FILENO) && is(spec.piped_fd, STDOUT_FILENO))) return false;
+  if (spec.output_fd >= 0 && !(is(spec.output_fd, STDOUT_FILENO) && is(spec.output_fd, STDERR_FILENO))) return false;
+  return !spec.confined || Confine();
+}
+
+[[noreturn]] void Become(const SpawnSpec& spec, const std::vector<char*>& argv, const std::vector<char*>& environment,
+                         const User& user, int error_fd) {
+  if (Prepare(spec, user)) ::execve(argv[0], argv.data(), environment.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(error_fd, &error, sizeof error);
   ::_exit(127);
@@ -95,8 +101,12 @@ Result<pid_t> Spawn(const SpawnSpec& spec) {
   if (pid == 0) Become(spec, argv, environment, user, write_end.get());
   write_end.Reset();
   int error = 0;
-  if (::read(read_end.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return pid;  // exec succeeded
-  ::waitpid(pid, nullptr, 0);
+  ssize_t told = 0;
+  do told = ::read(read_end.get(), &error, sizeof error);
+  while (told < 0 && errno == EINTR);
+  if (told != static_cast<ssize_t>(sizeof error)) return pid;  // exec succeeded
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
   return ErrnoError("starting " + spec.argv[0], error);
 }
 
