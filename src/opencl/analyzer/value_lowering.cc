@@ -197,8 +197,7 @@ std::uint16_t ValueLowering::LowerCall(const llvm::CallInst& call, unsigned bits
     if (call.getArgOperand(i)->getType() != call.getType()) return table_.Data(bits);
   const bool u = builtin.is_unsigned;
   const ExprOp least = u ? ExprOp::kUMin : ExprOp::kSMin, most = u ? ExprOp::kUMax : ExprOp::kSMax;
-  if (call.arg_size() == 2 && (builtin.name == "min" || builtin.name == "llvm.smin" || builtin.name == "llvm.umin"))
-    return table_.Binary(least, of(0), of(1));
+  if (call.arg_size() == 2 && builtin.name == "min") return table_.Binary(least, of(0), of(1));
   if (call.arg_size() == 2 && builtin.name == "max") return table_.Binary(most, of(0), of(1));
   const llvm::Intrinsic::ID intrinsic = call.getIntrinsicID();
   if (intrinsic == llvm::Intrinsic::smin) return table_.Binary(ExprOp::kSMin, of(0), of(1));
