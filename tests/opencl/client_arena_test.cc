@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls while the arena has little room, and calls whose message would be too long: none keeps a range for ever.
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "tests/harness/temp_folder.h"
 #include "tests/opencl/client_calls.h"
@@ -56,6 +58,29 @@ TEST_F(OpenClWithLittleRoom, ACallThatWaitsForRoomTakesItOnce) {
     ASSERT_TRUE(RoomIsFree()) << i;  // once the write has ended
     cl.clReleaseEvent(gate);
   }
+  cl.clReleaseMemObject(buffer);
+}
+
+TEST_F(OpenClWithLittleRoom, ACallFindsRoomThatAnotherThreadIsToldOf) {
+  EmptyArena();
+  cl_mem buffer = Buffer(kRoom);
+  FillArena();
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    while (!stop) link().Sync();
+  });
+  const std::vector<unsigned char> bytes(kRoom, 5);
+  int without_room = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    cl_event gate = cl.clCreateUserEvent(context_, &error_);
+    EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_FALSE, 0, kRoom, bytes.data(), 1, &gate, nullptr), CL_SUCCESS);
+    EXPECT_EQ(cl.clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    without_room += RoomIsFree() ? 0 : 1;
+    cl.clReleaseEvent(gate);
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(without_room, 0);
   cl.clReleaseMemObject(buffer);
 }
 

@@ -207,8 +207,8 @@ std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes) {
   // Ranges that the executor still uses are freed ticket by ticket. Tickets without a waiter are reported only with the
   // answer to another request.
   WaitUntil([&] { return take() || hurried_tickets_ == 0; });
-  if (offset || !Owed()) return offset;
-  Sync();
+  if (offset) return offset;
+  if (Owed()) Sync();
   WaitUntil([&] { return take() || tickets_.empty(); });
   return offset;
 }

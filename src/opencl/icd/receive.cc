@@ -196,8 +196,9 @@ void Link::OnFreed(std::uint64_t number) {
     ticket = std::move(at->second);
     tickets_.erase(at);
     if ((number & wire::kNobodyWaits) == 0) --hurried_tickets_;
+    // Under the lock: a thread in Allocate that no longer finds the ticket must find the range.
+    Free(ticket.range);
   }
-  Free(ticket.range);
   const StateLock lock(*this);
   if (!ticket.then.empty()) CallbackCame();
   for (auto& then : ticket.then) Post(std::move(then));
