@@ -25,7 +25,7 @@ struct InfoAnswer {
   }
   template <typename T>
   requires(std::is_trivially_copyable_v<T> && !std::is_array_v<T>) [[nodiscard]] cl_int Value(const T& v) const {
-    return Bytes(&v, sizeof v);
+    return Bytes(&v, sizeof v);  // NOLINT(bugprone-sizeof-expression): of a handle, the answer is the handle
   }
   template <typename Handle>
   [[nodiscard]] cl_int Object(const void* object) const {
