@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/process.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -149,6 +151,21 @@ TEST(Spawn, TellsWhyTheChildCannotChangeItsUser) {
     return !pid && pid.error().message.find(std::strerror(EPERM)) != std::string::npos ? 0 : 1;
   });
   EXPECT_EQ(unprivileged.Wait(), 0);
+}
+
+TEST(Spawn, AChildOfAnotherUserHasItsPrimaryGroupOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may change its user";
+  constexpr uid_t kNobody = 65534;
+  const passwd* const nobody = ::getpwuid(kNobody);
+  if (nobody == nullptr) GTEST_SKIP() << "there is no user 65534";
+  Child daemon([group = std::to_string(nobody->pw_gid)] {
+    const gid_t more[] = {0, 1, 2};
+    if (::setgroups(3, more) != 0) return 2;
+    const auto pid = Spawn({.argv = {"/bin/sh", "-c", "test \"$(id -G)\" = " + group}, .uid = kNobody});
+    int status = 0;
+    return pid && ::waitpid(*pid, &status, 0) == *pid && status == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(daemon.Wait(), 0);
 }
 
 }  // namespace
