@@ -32,7 +32,8 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise, std::o
   Count(frame.loop, index, frame.count);
 
   if (!histograms_)
-    histograms_ = std::make_unique<Histograms>(Histograms{.since = frame.end, .current = {}, .previous = {}});
+    histograms_ =
+        std::make_unique<Histograms>(Histograms{.all = {}, .since = frame.end, .current = {}, .previous = {}});
   if (frame.end - histograms_->since >= kHistogramSpan) {
     const bool stale = frame.end - histograms_->since >= 2 * kHistogramSpan;
     std::swap(histograms_->previous, histograms_->current);
@@ -41,6 +42,8 @@ void FrameStats::Add(const FrameDone& frame, const FramePromise& promise, std::o
     histograms_->since = frame.end;
   }
   histograms_->current.Add(latency);
+  histograms_->all.latency.Add(latency);
+  histograms_->all.wait.Add(frame.wait);
 }
 
 void FrameStats::Count(std::uint64_t key, std::int64_t index, std::uint32_t count) {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "core/stats/bucket_counts.h"
 #include "core/stats/log_histogram.h"
 
 namespace weir::core {
@@ -89,12 +90,32 @@ struct FrameWindow {
   double pace_share = 0;  // part of wall time, summed over threads
 };
 
+/// Of frame latencies. For each common rate from 10 to 240 frames/s there is a bound at which a promised frame begins
+/// to be late (FramePromise::LateAfter), rounded up, and none between it and the interval of that rate.
+inline constexpr std::array<Duration, 16> kFrameBounds{
+    microseconds(2'500),  microseconds(5'500),  microseconds(8'000),  microseconds(9'500),
+    microseconds(12'500), microseconds(14'500), microseconds(18'000), microseconds(21'000),
+    microseconds(26'000), microseconds(35'000), microseconds(51'000), microseconds(75'000),
+    milliseconds(101),    milliseconds(250),    milliseconds(500),    milliseconds(1'000)};
+/// Of a frame's wait at the gate.
+inline constexpr std::array<Duration, 13> kWaitBounds{
+    microseconds(100),     microseconds(250),     microseconds(500),      microseconds(1'000),  microseconds(2'500),
+    microseconds(5'000),   microseconds(10'000),  microseconds(25'000),   microseconds(50'000), microseconds(100'000),
+    microseconds(250'000), microseconds(500'000), microseconds(1'000'000)};
+
+/// Since the creation of the vGPU, of all its frames.
+struct FrameHistograms {
+  BucketCounts<kFrameBounds> latency;
+  BucketCounts<kWaitBounds> wait;
+};
+
 class FrameStats {
  public:
   /// `others`: the GPU time that other vGPUs used while the frame may have waited for them. None: the vGPU uses all of
   /// its own cap, so that the frame breaks no promise.
   void Add(const FrameDone& frame, const FramePromise& promise, std::optional<Duration> others = {});
   [[nodiscard]] const FrameTotals& totals() const { return totals_; }
+  [[nodiscard]] FrameHistograms histograms() const { return histograms_ ? histograms_->all : FrameHistograms{}; }
   [[nodiscard]] FrameWindow Window(Instant now) const;
   /// Frames/s or tasks/s of the fastest loop in the last whole second.
   [[nodiscard]] double Rate(Instant now) const;
@@ -119,9 +140,10 @@ class FrameStats {
   };
   static constexpr std::size_t kLoops = 8;
   struct Histograms {
-    Instant since{};
-    LogHistogram current;
-    LogHistogram previous;
+    FrameHistograms all;
+    Instant since{};        // of `current`
+    LogHistogram current;   // of latencies
+    LogHistogram previous;  // those of the five seconds before
   };
 
   static bool Inside(std::int64_t bucket, std::int64_t now) { return bucket >= now - 10 && bucket < now; }

@@ -23,6 +23,29 @@ TEST(FrameStats, RateIsOfTheLastSecond) {
   EXPECT_EQ(stats.totals().frames, 300U);
 }
 
+TEST(FrameStats, HistogramsHaveEveryFrameAndItsWaitSinceTheFirst) {
+  FrameStats stats;
+  EXPECT_EQ(stats.histograms().latency.Cumulative().counts.back(), 0U);
+  Instant now = InstantFromNs(5'000'000'000);
+  for (int i = 0; i < 100; ++i) {
+    FrameDone frame = FrameAt(now += seconds(1), milliseconds(i < 90 ? 17 : 19));
+    frame.wait = milliseconds(i < 40 ? 0 : 7);
+    stats.Add(frame, {});
+  }
+  const CumulativeCounts latency = stats.histograms().latency.Cumulative();
+  const CumulativeCounts wait = stats.histograms().wait.Cumulative();
+  const auto up_to = [](const CumulativeCounts& all, Duration bound) {
+    return all.counts[static_cast<std::size_t>(std::ranges::find(all.bounds, bound) - all.bounds.begin())];
+  };
+  EXPECT_EQ(up_to(latency, microseconds(14'500)), 0U);
+  EXPECT_EQ(up_to(latency, milliseconds(18)), 90U);
+  EXPECT_EQ(up_to(latency, milliseconds(21)), 100U);
+  EXPECT_EQ(latency.counts.back(), stats.totals().frames);
+  EXPECT_EQ(up_to(wait, milliseconds(5)), 40U);
+  EXPECT_EQ(wait.counts.back(), stats.totals().frames);
+  EXPECT_EQ(wait.sum, stats.totals().wait);
+}
+
 TEST(FrameStats, AFrameIsLateBeyondItsPromise) {
   FrameStats stats;
   const Instant now = InstantFromNs(5'000'000'000);
