@@ -274,6 +274,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   if (beyond || spent > bound.count() || spent < -bound.count()) {
     ++vgpu.samples_bad;
   } else if (spent != 0) {
+    if (spent < 0) vgpu.KeepMost();
     view.used += vgpu.GpuTimeOf(spent);
     view.reported += Duration{spent};
     vgpu.device->NoteCharge(now, vgpu.GpuTimeOf(spent));

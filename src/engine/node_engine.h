@@ -73,8 +73,10 @@ struct VgpuStatus {
   std::size_t processes = 0;
   core::FrameTotals totals;
   core::FrameWindow window;
-  Duration gpu_total{};  // GPU time charged since creation
-  Duration settled{};    // of this, the part up to the last reading of the driver's account
+  core::FrameHistograms histograms;
+  Duration gpu_total{};  // GPU time charged since creation; a correction may lower it
+  Duration gpu_most{};   // the highest value that it has had
+  Duration settled{};    // of gpu_total, the part up to the last reading of the driver's account
   Instant settled_at{};  // {}: there was no reading
   double gpu_use = 0;    // of the device's capacity, in the last second
   double gpu_share = 0;  // of the use by all vGPUs of the device, in the last second
@@ -128,6 +130,7 @@ struct DeviceStatus {
   std::size_t vgpus = 0;
   double gpu_use = 0;
   Duration gpu_total{};
+  Duration gpu_most{};  // the sum of the vGPUs' highest values, those that were removed included; it never falls
   // Overselling (docs/oversubscription.md)
   core::OversellMode oversell = core::OversellMode::kOff;
   core::PolicyParams oversell_params;

@@ -77,6 +77,7 @@ void NodeEngine::Device_::Place(Vgpu_& vgpu) {
 void NodeEngine::Device_::Drop(const Vgpu_& vgpu) {
   const core::VgpuView view = vgpu.View();
   gone += view.used;
+  gone_most += vgpu.UsedMost();
   promises_at = {};
   rate_caps_at = {};
   free_slots.push_back(view.slot);

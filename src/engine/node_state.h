@@ -117,6 +117,11 @@ struct NodeEngine::Vgpu_ {
     const double scaled = std::clamp(static_cast<double>(ns) * by, -kMost, kMost);
     return static_cast<std::int64_t>(ns > 0 ? std::ceil(scaled) : std::floor(scaled));
   }
+  Duration used_most{};  // the highest value of `used` before it last fell
+  /// Called before `used` falls: by a correction, or because a reservation exceeded the work's time.
+  void KeepMost() { used_most = UsedMost(); }
+  /// The highest value that `used` has had. For figures that must not fall.
+  [[nodiscard]] Duration UsedMost() const { return std::max(used_most, View().used); }
   std::vector<ProcessId> ended;  // processes that ended since the last reading
   std::size_t ended_beyond = 0;  // number of further ones, beyond kEndedMax
   static constexpr std::size_t kEndedMax = 256;
@@ -206,6 +211,7 @@ struct NodeEngine::Device_ {
   std::vector<std::uint32_t> free_slots;
   Instant busy_until{};        // earliest expected end of the charged work
   Duration gone{};             // charged to vGPUs that were removed
+  Duration gone_most{};        // likewise, the highest values of their charges
   Duration rest_used{};        // sum of `used_at_rest` of the vGPUs that rest
   UseMarks marks;              // of all vGPUs, including those that were removed
   Duration marked_used{};      // GPU time at the last of these marks

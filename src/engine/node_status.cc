@@ -27,6 +27,7 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
                         .warnings = WarningsOf(*device),
                         .vgpus = device->views.size(),
                         .gpu_total = device->gone,
+                        .gpu_most = device->gone_most,
                         .oversell = device->sales->mode(),
                         .oversell_params = device->sales->params(),
                         .sold = device->sales->sold(),
@@ -39,6 +40,7 @@ std::vector<DeviceStatus> NodeEngine::Devices(Instant now) const {
                         .memory = MemoryOf(*device)};
     status.gpu_use = UseOf(now, *device);
     for (const core::VgpuView& view : device->views) status.gpu_total += view.used;
+    for (const Vgpu_* vgpu : device->all) status.gpu_most += vgpu->UsedMost();
     all.push_back(std::move(status));
   }
   return all;
@@ -94,7 +96,9 @@ VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu, double device_us
                     .processes = vgpu.processes.size(),
                     .totals = vgpu.frames.totals(),
                     .window = vgpu.frames.Window(now),
+                    .histograms = vgpu.frames.histograms(),
                     .gpu_total = view.used,
+                    .gpu_most = vgpu.UsedMost(),
                     .settled = vgpu.settled,
                     .settled_at = vgpu.settled_at,
                     .gpu_use = vgpu.marks.Rate(now, view.used),

@@ -82,6 +82,7 @@ Status NodeEngine::On(Instant now, const SeeDeviceUse& event, Actions& actions) 
                            return !std::ranges::binary_search(listed, process);
                          });
     charged.push_back(vgpu->View().used);
+    vgpu->KeepMost();
     uses.push_back(UseOf(*vgpu, partial));
   }
   device->reconciler.Settle(now, event.reading, uses);

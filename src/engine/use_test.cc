@@ -2,6 +2,8 @@
 // Charges by the driver's account.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/harness/model_node.h"
 
 namespace weir {
@@ -120,6 +122,37 @@ TEST(DeviceUse, AProcessThatEndsWithoutALastValueIsChargedWithoutTheScale) {
   node.EndProcess(process);
   ASSERT_TRUE(node.Do(engine::SeeDeviceUse{}));
   EXPECT_GE(Charged(node, vgpu) - settled, node.Used(vgpu) - used - milliseconds(6)) << "a frame was in flight";
+}
+
+// Prometheus takes a counter that falls for one of a new process. Processes report spans here, which include the turns
+// of others, so that many readings lower the charge.
+TEST(DeviceUse, TheHighestChargeNeverFallsAlsoAfterAVgpuIsRemoved) {
+  ModelNode node;
+  node.SetPolicy("proportional-share");
+  node.MeterSpans();
+  const VgpuId vgpu = node.AddVgpu("a", {}), other = node.AddVgpu("b", {});
+  for (const VgpuId id : {vgpu, other, other})
+    node.AddProcess(id, {.think = microseconds(100), .gpu = milliseconds(id == vgpu ? 20 : 7)});
+  const auto status = [&](VgpuId id) { return *node.engine().Vgpu(node.now(), id); };
+  const auto device = [&] { return node.engine().Devices(node.now()).front(); };
+  Duration most{}, device_most{}, total{};
+  int falls = 0;
+  for (int i = 0; i < 500 || status(vgpu).gpu_total == most; ++i) {
+    ASSERT_LT(i, 5'000) << "no reading lowers the charge";
+    node.RunFor(milliseconds(7));
+    falls += status(vgpu).gpu_total < total ? 1 : 0;
+    total = status(vgpu).gpu_total;
+    ASSERT_GE(status(vgpu).gpu_most, std::max(most, total));
+    ASSERT_LE(status(vgpu).gpu_most, total + milliseconds(100)) << "it is ahead by what a reading corrects, no more";
+    ASSERT_EQ(device().gpu_most, status(vgpu).gpu_most + status(other).gpu_most);
+    ASSERT_GE(device().gpu_most, device_most);
+    most = status(vgpu).gpu_most;
+    device_most = device().gpu_most;
+  }
+  EXPECT_GT(falls, 5);
+  ASSERT_TRUE(node.Do(engine::RemoveVgpu{vgpu}));
+  EXPECT_EQ(device().gpu_most, device_most);
+  EXPECT_LE(device().gpu_total, device_most - (most - total)) << "the charge itself stays corrected";
 }
 
 TEST(DeviceUse, AnUnknownDeviceIsAnError) {
