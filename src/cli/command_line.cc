@@ -122,6 +122,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   AddModule(weir, session);
   AddProfile(weir, session);
   AddEvents(weir, session);
+  AddMetrics(weir, session);
   AddDevices(weir, session);
   AddStatus(weir, session);
   AddStop(weir, session);

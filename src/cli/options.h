@@ -133,6 +133,7 @@ void AddModule(Command app, Session& session);
 void AddProfile(Command app, Session& session);
 void AddPlan(Command app, Session& session);
 void AddEvents(Command app, Session& session);
+void AddMetrics(Command app, Session& session);
 Command AddRun(Command app, Session& session);
 Command AddRecord(Command app, Session& session);
 Command AddDoctor(Command app, Session& session);

@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #include "daemon/json_fields.h"
+#include "daemon/metrics.h"
 #include "daemon/samples_json.h"
 #include "daemon/status_json.h"
 #include "http/json_api.h"
@@ -264,10 +267,21 @@ Reply DevicesReply(Node& node) {
   return JsonReply(out);
 }
 
+Reply MetricsReply(Node& node, const ControlContext& context) {
+  const bool saved = context.saver == nullptr || context.saver->problem().empty();
+  return {200, "text/plain; version=0.0.4",
+          MetricsText({.vgpus = node.Vgpus(),
+                       .devices = node.Devices(),
+                       .events = node.events().counts(),
+                       .looks = node.looks(),
+                       .started_utc_ms = context.started_utc_ms,
+                       .saved = saved})};
+}
+
 Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& request) {
   const http::Route route(request);
   const std::string third = route.Part(2);
-  if (route.Is("GET", "/metrics")) return Reply{200, "text/plain; version=0.0.4", MetricsText(node)};
+  if (route.Is("GET", "/metrics")) return MetricsReply(node, context);
   if (route.Is("GET", "/v1/status")) return StatusReply(node, context);
   if (route.Is("GET", "/v1/samples")) return Reply{200, "application/json", SamplesJson(node.Samples())};
   if (route.Is("GET", "/v1/devices")) return DevicesReply(node);
@@ -296,6 +310,11 @@ Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& 
 }
 
 }  // namespace
+
+Control::Control(Node& node, ControlContext context) : node_(node), context_(std::move(context)) {
+  const auto started = std::chrono::system_clock::now() - (platform::Now() - context_.started);
+  context_.started_utc_ms = std::chrono::duration_cast<milliseconds>(started.time_since_epoch()).count();
+}
 
 Reply Control::Handle(const Request& request) noexcept {
   try {

@@ -24,12 +24,13 @@ struct ControlContext {
   StateSaver* saver = nullptr;  // null: a change needs no saving before its reply
   /// The supervised processes that the status lists; null: none.
   const std::vector<std::unique_ptr<SupervisedProcess>>* kept = nullptr;
-  std::string keys_dir{};  // the folder with the keys of the tokens for other machines
+  std::string keys_dir{};           // the folder with the keys of the tokens for other machines
+  std::int64_t started_utc_ms = 0;  // since 1970; set by Control
 };
 
 class Control {
  public:
-  Control(Node& node, ControlContext context) : node_(node), context_(std::move(context)) {}
+  Control(Node& node, ControlContext context);
   /// Never throws: a failure becomes an error reply.
   http::Reply Handle(const http::Request& request) noexcept;
   /// Responds once the changes that the request made are durable. If saving fails, the reply is the disk's error: the
@@ -43,8 +44,5 @@ class Control {
 
 /// Parses the body of `PUT /v1/peers`: the peers that the cluster's member reports.
 Result<std::vector<OfferedNode>> OfferedNodesFrom(std::string_view text);
-
-/// All metrics of the node as Prometheus text.
-std::string MetricsText(Node& node);
 
 }  // namespace weir::daemon

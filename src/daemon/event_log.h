@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "engine/events.h"
@@ -22,9 +24,13 @@ class EventLog {
   static constexpr std::size_t kEventsMax = 10'000;
 
   void Add(Instant at, std::int64_t utc_ns, engine::Note note) {
+    ++counts_[note.kind];
     if (events_.size() == kEventsMax) events_.pop_front();
     events_.push_back({.number = ++last_, .at = at, .utc_ns = utc_ns, .note = std::move(note)});
   }
+
+  /// The number of events of each kind, dropped ones included.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& counts() const { return counts_; }
 
   struct Slice {
     std::uint64_t next = 0;  // pass this as `after` in the next call
@@ -48,6 +54,7 @@ class EventLog {
  private:
   std::deque<NodeEvent> events_;
   std::uint64_t last_ = 0;
+  std::map<std::string, std::uint64_t> counts_;  // kinds are words of the code, so there are few
 };
 
 }  // namespace weir::daemon

@@ -32,6 +32,7 @@ TEST(EventLog, SaysHowManyWereLostToItsBound) {
   EXPECT_EQ(slice.events.front().number, 101U);
   EXPECT_EQ(slice.events.front().note.text, "101");
   EXPECT_EQ(slice.events.size(), EventLog::kEventsMax);
+  EXPECT_EQ(log.counts().at("sold"), EventLog::kEventsMax + 100);
 }
 
 TEST(EventLog, ALimitIsContinuedWhereItEnded) {

@@ -97,6 +97,7 @@ void ExecutorHost::OnClient() {
     std::fprintf(stderr, "weir: the executor of '%s' can't be noted in %s.executors; a later daemon will not know it\n",
                  tenant_.vgpu.c_str(), path_.c_str());
   started_ = platform::Now();
+  ++starts_;
   if (!process) {
     // Without a descriptor the daemon would not learn of its end, and waiting for it would stop the daemon.
     std::fprintf(stderr, "weir: the executor of '%s' can't be watched, and is killed: %s\n", tenant_.vgpu.c_str(),
@@ -118,6 +119,7 @@ void ExecutorHost::OnEnd() {
   const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                               : fmt::format("exit code {}", WEXITSTATUS(status));
   if (failed) {
+    ++failures_;
     backoff_.Failed(platform::Now());
     failed_with_ = how;
   } else {

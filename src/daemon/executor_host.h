@@ -55,6 +55,9 @@ class ExecutorHost {
   [[nodiscard]] const std::string& path() const { return path_; }
   /// The running executor's pid while it has not been reaped; 0: none runs.
   [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] std::uint64_t starts() const { return starts_; }
+  /// The number of executors that ended by a signal or with an error.
+  [[nodiscard]] std::uint64_t failures() const { return failures_; }
   /// Whether this daemon or an earlier one started this process as an executor of the vGPU.
   [[nodiscard]] bool Started(pid_t pid) const { return book_.Has(pid); }
   /// Takes effect when the next executor is started; a running one keeps its mode.
@@ -83,6 +86,8 @@ class ExecutorHost {
   platform::Fd process_;
   std::unique_ptr<FdWatch> process_watch_;
   Instant started_{};
+  std::uint64_t starts_ = 0;
+  std::uint64_t failures_ = 0;
   StartBackoff backoff_;
   std::string failed_with_;  // the last failure as text
 };

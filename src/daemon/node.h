@@ -62,6 +62,9 @@ struct VgpuReport {
   uid_t owner_uid = 0;
   bool ephemeral = false;
   std::uint64_t fail_opens = 0;
+  std::uint64_t waiting_threads = 0;  // at the gate
+  std::uint64_t executor_starts = 0;
+  std::uint64_t executor_failures = 0;
   gate::DeviceUse use;  // of the vGPU's executors
   std::vector<gate::ProcessInfo> processes;
 };

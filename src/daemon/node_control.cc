@@ -321,10 +321,13 @@ VgpuReport Node::ReportOf(Tenancy& tenancy, engine::VgpuStatus status) {
                     .owner_uid = tenancy.saved.owner_uid,
                     .ephemeral = tenancy.saved.ephemeral,
                     .fail_opens = tenancy.gate->FailOpens(),
+                    .executor_starts = tenancy.executor->starts(),
+                    .executor_failures = tenancy.executor->failures(),
                     .use = {},
                     .processes = {}};
   for (const auto& [id, process] : tenancy.gate->processes()) {
     report.processes.push_back(process->Info());
+    report.waiting_threads += process->Waiting();
     if (!tenancy.executors.contains(id)) continue;  // statistics of processes that are not executors are ignored
     const gate::DeviceUse use = process->Use();
     report.use.work_items += use.work_items;

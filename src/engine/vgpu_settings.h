@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a vGPU. Each setting is declared once, in Fields(): its value, its name in the control API and in the
-// saved node, its range, its option on the command line, and its metric. JSON, options, scenarios and the check of
-// ranges are derived from Fields(). Pure.
+// saved node, its range, and its option on the command line. JSON, options, scenarios and the check of ranges are
+// derived from Fields(). The metric of a setting is in daemon/metric_table.cc. Pure.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,6 @@
 #include <string>
 #include <type_traits>
 
-#include "base/metric.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "core/partition/plan.h"
@@ -25,9 +24,8 @@ struct SettingInfo {
   const char* value_name = "N";  // of the flag, in the help
   const char* summary = "";      // of the flag, in the help
   const char* preset = "none";   // value of a new vGPU, in the help
-  Metric metric{};
-  const char* zero = nullptr;  // what 0 means, in messages
-  bool percent = false;        // a fraction that may be written as a percentage on the command line
+  const char* zero = nullptr;    // what 0 means, in messages
+  bool percent = false;          // a fraction that may be written as a percentage on the command line
 };
 
 /// Promises and limits of a vGPU.
@@ -57,8 +55,7 @@ struct VgpuSettings {
                      .max = core::kWeightMax,
                      .flag = "--weight",
                      .summary = "Relative share of the device while it is contended, 1 to 10000",
-                     .preset = "100",
-                     .metric = {"weir_vgpu_weight", "gauge", "Weight"}},
+                     .preset = "100"},
          &S::weight);
     each(SettingInfo{.name = "cap",
                      .min = 0.01,
@@ -67,14 +64,12 @@ struct VgpuSettings {
                      .value_name = "SHARE",
                      .summary = "Upper limit of GPU time, 0.01 to 1, or 40%",
                      .preset = "1",
-                     .metric = {"weir_vgpu_cap", "gauge", "Cap, fraction of the device"},
                      .percent = true},
          &S::cap);
     each(SettingInfo{.name = "fps",
                      .max = 1000,
                      .flag = "--fps",
                      .summary = "Promised frames per second; 0: none",
-                     .metric = {"weir_vgpu_fps_promised", "gauge", "Promised frames per second, 0 for none"},
                      .zero = "no promise"},
          &S::fps);
     each(SettingInfo{.name = "tasks_per_s",
@@ -82,7 +77,6 @@ struct VgpuSettings {
                      .flag = "--tasks",
                      .summary = "Promised tasks per second of a program that computes: kernel launches, or work that "
                                 "ends with its own markers; 0: none. Excludes --fps",
-                     .metric = {"weir_vgpu_tasks_per_s_promised", "gauge", "Promised tasks per second, 0 for none"},
                      .zero = "no promise"},
          &S::tasks_per_s);
     each(SettingInfo{.name = "latency_ms",

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an executor reports about its memory and its partitioned launches. Each statistic is declared once, in Fields():
-// its value, its word in shared memory, its name in the control API, and its metric. Pure.
+// its value, its word in shared memory, and its name in the control API. Its metric is in daemon/metric_table.cc. Pure.
 #pragma once
 
 #include <cstdint>
 
-#include "base/metric.h"
 #include "base/units.h"
 
 namespace weir::proto {
@@ -15,7 +14,6 @@ enum class Combined : std::uint8_t { kSum, kLargest };
 
 struct StatisticInfo {
   const char* name = nullptr;  // in the control API; null: not published
-  Metric metric{};
   Combined combined = Combined::kSum;
   std::uint64_t max = ~0ULL;  // larger reports are implausible and are read as this
 };
@@ -49,9 +47,7 @@ struct ExecutorStatistics {
   static constexpr void Fields(Each&& each) {
     using S = ExecutorStatistics;
     each(
-        StatisticInfo{"resident_slots",
-                      {"weir_vgpu_memory_resident_slots", "gauge", "Slots that its buffers take on the device"}},
-        &S::resident_slots, [](auto& r) -> auto& { return r.memory.resident_slots; });
+        StatisticInfo{"resident_slots"}, &S::resident_slots, [](auto& r) -> auto& { return r.memory.resident_slots; });
     each(
         StatisticInfo{}, &S::resident, [](auto& r) -> auto& { return r.resident_bytes; });
     each(
@@ -61,25 +57,15 @@ struct ExecutorStatistics {
     each(
         StatisticInfo{"in_use_bytes"}, &S::in_use, [](auto& r) -> auto& { return r.memory.in_use_bytes; });
     each(
-        StatisticInfo{"made_bytes",
-                      {"weir_vgpu_memory_made_bytes", "gauge", "Bytes of its buffers and images, resident or not"}},
-        &S::made, [](auto& r) -> auto& { return r.memory.made_bytes; });
+        StatisticInfo{"made_bytes"}, &S::made, [](auto& r) -> auto& { return r.memory.made_bytes; });
     each(
-        StatisticInfo{"copied_out_bytes",
-                      {"weir_vgpu_memory_copied_out_bytes_total", "counter", "Bytes evicted to host memory"}},
-        &S::copied_out, [](auto& r) -> auto& { return r.memory.copied_out; });
+        StatisticInfo{"copied_out_bytes"}, &S::copied_out, [](auto& r) -> auto& { return r.memory.copied_out; });
     each(
-        StatisticInfo{"copied_in_bytes",
-                      {"weir_vgpu_memory_copied_in_bytes_total", "counter", "Bytes restored from host memory"}},
-        &S::copied_in, [](auto& r) -> auto& { return r.memory.copied_in; });
+        StatisticInfo{"copied_in_bytes"}, &S::copied_in, [](auto& r) -> auto& { return r.memory.copied_in; });
     each(
-        StatisticInfo{"evictions", {"weir_vgpu_memory_evictions_total", "counter", "Buffers and images evicted"}},
-        &S::evictions, [](auto& r) -> auto& { return r.memory.evictions; });
+        StatisticInfo{"evictions"}, &S::evictions, [](auto& r) -> auto& { return r.memory.evictions; });
     each(
-        StatisticInfo{
-            "switch_ns",
-            {"weir_vgpu_memory_switch_seconds_total", "counter", "Time of copies because slots changed their owner"}},
-        &S::switch_copy, [](auto& r) -> auto& { return r.memory.switch_copy_ns; });
+        StatisticInfo{"switch_ns"}, &S::switch_copy, [](auto& r) -> auto& { return r.memory.switch_copy_ns; });
     each(
         StatisticInfo{}, &S::steal, [](auto& r) -> auto& { return r.memory.steal_ns; });
     each(
@@ -87,34 +73,21 @@ struct ExecutorStatistics {
     each(
         StatisticInfo{.max = 1U << 16}, &S::threads, [](auto& r) -> auto& { return r.memory.threads; });
     each(
-        StatisticInfo{"launches_in_parts",
-                      {"weir_vgpu_launches_in_parts_total", "counter", "Launches that ran in parts: they did not fit"}},
-        &S::launches_in_parts, [](auto& r) -> auto& { return r.memory.launches_in_parts; });
+        StatisticInfo{"launches_in_parts"}, &S::launches_in_parts,
+        [](auto& r) -> auto& { return r.memory.launches_in_parts; });
     each(
-        StatisticInfo{"parts", {"weir_vgpu_parts_total", "counter", "Parts of these launches"}}, &S::parts,
-        [](auto& r) -> auto& { return r.memory.parts; });
+        StatisticInfo{"parts"}, &S::parts, [](auto& r) -> auto& { return r.memory.parts; });
     each(
-        StatisticInfo{
-            "launches_not_cut",
-            {"weir_vgpu_launches_not_cut_total", "counter", "Launches that should have run in parts, and could not"}},
-        &S::launches_not_cut, [](auto& r) -> auto& { return r.memory.launches_not_cut; });
+        StatisticInfo{"launches_not_cut"}, &S::launches_not_cut,
+        [](auto& r) -> auto& { return r.memory.launches_not_cut; });
     each(
-        StatisticInfo{"parts_in_bytes",
-                      {"weir_vgpu_parts_copied_in_bytes_total", "counter", "Bytes of parts' slices, to the device"}},
-        &S::parts_in, [](auto& r) -> auto& { return r.memory.parts_in; });
+        StatisticInfo{"parts_in_bytes"}, &S::parts_in, [](auto& r) -> auto& { return r.memory.parts_in; });
     each(
-        StatisticInfo{"parts_out_bytes",
-                      {"weir_vgpu_parts_copied_out_bytes_total", "counter", "Bytes of parts' slices, from the device"}},
-        &S::parts_out, [](auto& r) -> auto& { return r.memory.parts_out; });
+        StatisticInfo{"parts_out_bytes"}, &S::parts_out, [](auto& r) -> auto& { return r.memory.parts_out; });
     each(
-        StatisticInfo{
-            "parts_decide_ns",
-            {"weir_vgpu_parts_decide_seconds_total", "counter", "Time to analyse kernels and choose nodes and cuts"}},
-        &S::parts_decide, [](auto& r) -> auto& { return r.parts_decide_us; });
+        StatisticInfo{"parts_decide_ns"}, &S::parts_decide, [](auto& r) -> auto& { return r.parts_decide_us; });
     each(
-        StatisticInfo{"parts_compile_ns",
-                      {"weir_vgpu_parts_compile_seconds_total", "counter", "Time to build the kernels of parts"}},
-        &S::parts_compile, [](auto& r) -> auto& { return r.parts_compile_us; });
+        StatisticInfo{"parts_compile_ns"}, &S::parts_compile, [](auto& r) -> auto& { return r.parts_compile_us; });
   }
 };
 

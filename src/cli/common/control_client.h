@@ -27,9 +27,13 @@ class ControlClient {
   [[nodiscard]] Result<nlohmann::json> Patch(const std::string& target, const nlohmann::json& body) const;
   [[nodiscard]] Result<nlohmann::json> Delete(const std::string& target) const;
 
+  /// The reply as it is. For what is not JSON.
+  [[nodiscard]] Result<std::string> GetText(const std::string& target) const;
+
   [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
 
  private:
+  [[nodiscard]] Result<http::Answer> Call(const char* method, const std::string& target, std::string body) const;
   [[nodiscard]] Result<nlohmann::json> Ask(const char* method, const std::string& target, std::string body) const;
 
   std::string socket_path_;
