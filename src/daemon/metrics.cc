@@ -25,9 +25,6 @@ std::string LabelText(const std::vector<const char*>& names, const std::vector<s
   return out;
 }
 
-/// Division of whole numbers, so that 5500 µs is written 0.0055.
-double ExactSeconds(Duration value) { return static_cast<double>(value.count()) / 1e9; }
-
 /// Writes the lines of one metric after another. The labels of vGPUs are the same in each.
 class MetricLines {
  public:

@@ -50,6 +50,9 @@ struct MetricEntry {
   MetricReader read;
 };
 
+/// The value nearest to its decimal fraction, so that 5500 µs is written 0.0055.
+inline double ExactSeconds(Duration value) { return static_cast<double>(value.count()) / 1e9; }
+
 std::span<const MetricEntry> MetricTable();
 
 /// The names of its labels, without `le` of a histogram's buckets.

@@ -105,6 +105,18 @@ TEST(Metrics, AVendorsModelCannotEndItsLabel) {
             "\n");
 }
 
+TEST(Metrics, TheCountersOfGpuTimeAreTheHighestCharges) {
+  NodeFigures node = OneVgpu();
+  node.vgpus[0].status.gpu_total = seconds(1);
+  node.vgpus[0].status.gpu_most = FromSeconds(3.312769521);
+  node.devices[0].gpu_total = seconds(1);
+  node.devices[0].gpu_most = seconds(4);
+  const std::string text = MetricsText(node);
+  EXPECT_EQ(LinesOf(text, "weir_vgpu_gpu_seconds_total"),
+            "weir_vgpu_gpu_seconds_total{vgpu=\"a\",device=\"gpu0\"} 3.312769521\n");
+  EXPECT_EQ(LinesOf(text, "weir_device_gpu_seconds_total"), "weir_device_gpu_seconds_total{device=\"gpu0\"} 4\n");
+}
+
 TEST(Metrics, EventsAreCountedByKindAndTheStartIsATimeOfDay) {
   NodeFigures node = OneVgpu();
   node.events = {{"broken", 2}, {"sold", 1}};
