@@ -116,9 +116,9 @@ Status ShowStats(const std::string& socket, bool json) {
                   fault.value("state", "").c_str(), fault.value("hit", 0.0));
     for (const auto& client : device.value("clients", nlohmann::json::array()))
       std::printf("  %8d  %-24s compute %.3f s, copies in %.3f s, out %.3f s, memory %.0f MiB\n",
-                  client.value("pid", 0), client.value("program", "").c_str(),
-                  BusyOf(client, "compute") * 1e-9, BusyOf(client, "copy-in") * 1e-9,
-                  BusyOf(client, "copy-out") * 1e-9, client.value("memory_bytes", 0.0) / (1 << 20));
+                  client.value("pid", 0), client.value("program", "").c_str(), BusyOf(client, "compute") * 1e-9,
+                  BusyOf(client, "copy-in") * 1e-9, BusyOf(client, "copy-out") * 1e-9,
+                  client.value("memory_bytes", 0.0) / (1 << 20));
   }
   const auto late = accounts.value("lateness", nlohmann::json::object());
   std::printf("%.0f completions sent, late by %.3f ms (median), %.3f ms (p99)\n", late.value("count", 0.0),

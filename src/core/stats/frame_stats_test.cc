@@ -163,7 +163,8 @@ TEST(FrameStats, ARecordThatIsTooOldDoesNotCountAsANewFrame) {
   FrameStats stats;
   const Instant now = InstantFromNs(5'050'000'000);
   stats.Add(FrameAt(now, milliseconds(10)), {});
-  for (int tenths = 1; tenths <= 20; ++tenths) stats.Add(FrameAt(now - milliseconds(100 * tenths), milliseconds(10)), {});
+  for (int tenths = 1; tenths <= 20; ++tenths)
+    stats.Add(FrameAt(now - milliseconds(100 * tenths), milliseconds(10)), {});
   EXPECT_EQ(stats.Rate(now + milliseconds(100)), 10) << "of the last ten tenths of a second, one each";
 }
 
