@@ -59,17 +59,18 @@ int Execute(std::vector<std::string> arguments) {
   return error == ENOENT ? kCannotFind : kCannotExecute;
 }
 
-/// Warns if the program uses OpenGL, because only OpenCL runs on another machine.
-void WarnOfOpenGl(const std::string& name) {
+/// Whether the program uses OpenGL, which does not run on another machine. Says what happens then.
+bool UsesOpenGl(const std::string& name, bool strict) {
   bool gl = false;
   for (const ImageFacts& image : GatherProgram(name).chain)
     for (const std::string& library : image.needed)
       gl |= std::ranges::any_of(std::array{"libGL.so", "libGLX.so", "libEGL.so", "libOpenGL.so", "libGLESv2.so"},
                                 [&](const char* one) { return library.starts_with(one); });
   if (gl)
-    Say("warning: " + name +
+    Say((strict ? "not run (--strict): " : "warning: ") + name +
         " uses OpenGL, which stays on this machine, neither paced nor metered; only OpenCL runs on "
         "the --node");
+  return gl;
 }
 
 Result<int> RunProgram(const Session& session, const RunFlags& flags) {
@@ -86,7 +87,7 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   if (!flags.remote.node.empty()) {
     RemoteNode remote = flags.remote;
     remote.vgpu = flags.vgpu;
-    WarnOfOpenGl(session.program[0]);
+    if (UsesOpenGl(session.program[0], flags.strict) && flags.strict) return kNotHeld;
     remote.program = std::filesystem::path(session.program[0]).filename().string();
     WEIR_TRY(const auto there, StartRelay(remote, session.places().run_dir));
     for (const auto& [name, value] : there) setenv(name.c_str(), value.c_str(), 1);

@@ -2,6 +2,7 @@
 // weir-manager: the program behind `weir manager`. It is the only one that links gRPC, for etcd.
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
+#include <filesystem>
 
 #include "cluster/addresses.h"
 #include "cluster/etcd/etcd_store.h"
@@ -55,9 +56,10 @@ Result<std::unique_ptr<cluster::StateStore>> OpenState(const Flags& flags) {
     for (const cluster::Address& member : members) names.push_back(member.Text());
     return cluster::MakeEtcdStore(names);
   }
-  const std::string folder = platform::DefaultStateDir();
-  if (flags.state.empty()) WEIR_TRY_STATUS(platform::MakeFolder(folder, 0700));
-  WEIR_TRY(auto file, cluster::MemoryStore::Open(flags.state.empty() ? folder + "/cluster.journal" : flags.state));
+  const std::string path = flags.state.empty() ? platform::DefaultStateDir() + "/cluster.journal" : flags.state;
+  if (const std::filesystem::path folder = std::filesystem::path(path).parent_path(); !folder.empty())
+    WEIR_TRY_STATUS(platform::MakeFolder(folder, 0700));
+  WEIR_TRY(auto file, cluster::MemoryStore::Open(path));
   return std::unique_ptr<cluster::StateStore>(std::move(file));
 }
 

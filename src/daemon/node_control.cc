@@ -188,9 +188,10 @@ Status Node::Remove(const std::string& name, bool force) {
   WEIR_TRY(Tenancy * tenancy, Find(name));
   const std::size_t attached = tenancy->gate->processes().size();
   if (attached > 0 && !force)
-    return Fail(Errc::kBusy,
-                fmt::format("'{}' has {} attached process{}; end {}, or remove it by force (they continue unthrottled)",
-                            name, attached, attached == 1 ? "" : "es", attached == 1 ? "it" : "them"));
+    return Fail(
+        Errc::kBusy,
+        fmt::format("'{}' has {} attached process{}; end {}, or remove it with --force (they continue unthrottled)",
+                    name, attached, attached == 1 ? "" : "es", attached == 1 ? "it" : "them"));
   // A process that misses the message notices that its socket closes.
   static_cast<void>(tenancy->gate->Tell(proto::CommandKind::kDetach, 0));
   Erase(tenancy->saved.id);

@@ -26,6 +26,8 @@ TEST(NodeEngine, RefusesInvalidSettingsWithAReason) {
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.cap = Share{}}, {}}), "cap = 0 is outside 0.01 … 1");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.cap = Share::FromFraction(20)}, {}}),
             "cap = 20 is outside 0.01 … 1; write 0.2 or 20%");
+  EXPECT_EQ(refused(CreateVgpu{"b", "", {.cap = Share::FromFraction(1.5)}, {}}),
+            "cap = 1.5 is outside 0.01 … 1; 100% is the most");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.fps = -1}, {}}), "fps = -1 is outside 0 … 1000 (0: no promise)");
   EXPECT_EQ(refused(CreateVgpu{"b", "", {.fps = 60, .tasks_per_s = 20}, {}}),
             "fps = 60 and tasks_per_s = 20: a vGPU has one promised rate; set the other to 0");
@@ -37,7 +39,7 @@ TEST(NodeEngine, RefusesInvalidSettingsWithAReason) {
             "cap-paper, round-robin");
   EXPECT_EQ(refused(SetPolicy{"", "reserve", {{"period_ms", 0.0}}}),
             "policy reserve: period_ms = 0 is outside 0.1 … 1000 ms");
-  EXPECT_EQ(refused(SetPolicy{"", "none", {{"speed", 1.0}}}), "policy none has no parameter 'speed'");
+  EXPECT_EQ(refused(SetPolicy{"", "none", {{"speed", 1.0}}}), "policy none has no parameter 'speed'; it has none");
   EXPECT_EQ(node.engine().Find("zz").error().message, "no vGPU named 'zz'; existing: a");
 }
 

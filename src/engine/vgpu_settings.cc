@@ -8,7 +8,9 @@ namespace weir::engine {
 Status CheckRange(const SettingInfo& info, double value) {
   if (std::isfinite(value) && value >= info.min && value <= info.max) return Ok();
   std::string more = info.zero == nullptr ? "" : fmt::format(" (0: {})", info.zero);
-  if (info.percent && value > 1 && value <= 100) more = fmt::format("; write {:g} or {:g}%", value / 100, value);
+  // 20 is a percentage without its sign; 1.5 is 150 %.
+  if (info.percent && value > 1 && value < 2) more = "; 100% is the most";
+  if (info.percent && value >= 2 && value <= 100) more = fmt::format("; write {:g} or {:g}%", value / 100, value);
   return Fail(Errc::kInvalidArgument,
               fmt::format("{} = {} is outside {} … {}{}", info.name, value, info.min, info.max, more));
 }
@@ -41,13 +43,17 @@ Status CheckSettings(const VgpuSettings& settings) {
 
 std::string MemoryRoundingText(const VgpuSettings& settings) {
   const auto slots = [](Bytes bytes) { return (bytes.count + kSlotBytes.count - 1) / kSlotBytes.count; };
+  const auto size = [](Bytes bytes) {
+    return bytes.count < (1 << 20) ? fmt::format("{} bytes", bytes.count)
+                                   : fmt::format("{:g} MiB", static_cast<double>(bytes.count) / (1 << 20));
+  };
   const std::uint64_t slot_mib = kSlotBytes.count >> 20;
   std::string text;
   for (const auto& [name, bytes] :
        {std::pair("minimum", settings.memory_min), std::pair("maximum", settings.memory_max)})
     if (bytes.count % kSlotBytes.count != 0)
-      text += fmt::format("{}a {} of {:g} MiB counts as {} MiB", text.empty() ? "" : ", ", name,
-                          static_cast<double>(bytes.count) / (1 << 20), slots(bytes) * slot_mib);
+      text += fmt::format("{}a {} of {} counts as {} MiB", text.empty() ? "" : ", ", name, size(bytes),
+                          slots(bytes) * slot_mib);
   return text.empty() ? text : fmt::format("memory is given in slots of {} MiB: {}", slot_mib, text);
 }
 

@@ -21,6 +21,8 @@ TEST(VgpuSettings, MemoryThatIsNotWholeSlotsIsSaid) {
   EXPECT_EQ(MemoryRoundingText({.memory_min = MiB(32), .memory_max = MiB(96)}),
             "memory is given in slots of 64 MiB: a minimum of 32 MiB counts as 64 MiB, a maximum of 96 MiB counts as "
             "128 MiB");
+  EXPECT_EQ(MemoryRoundingText({.memory_max = Bytes{10}}),
+            "memory is given in slots of 64 MiB: a maximum of 10 bytes counts as 64 MiB");
 }
 
 TEST(VgpuSettings, EachSettingIsCheckedAgainstItsRange) {

@@ -21,7 +21,7 @@ class ClusterTest(unittest.TestCase):
 
     def cluster(self, *names, **options):
         """One manager that stores its state in a file, and nodes."""
-        self.manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state"),
+        self.manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("new/state"),
                                "--lost-after", "1.5").start()
         self.client = Client([self.manager])
         self.nodes = [ClusterNode(self.processes, name, [self.manager], **options).start() for name in names]
@@ -108,7 +108,7 @@ class OneManager(ClusterTest):
         wait_for(lambda: "another node named n1 is here" in self.processes.log("n1"), "the twin is refused")
         self.assertEqual(len(self.client.get("/v1/nodes")["nodes"]), 1)
         twin.kill()
-        state = self.processes.path("state")
+        state = self.processes.path("new/state")  # of the manager that runs
         for arguments, code, words in (
                 (["--state", state, "--listen", "127.0.0.1:0"], 5, "another manager has"),
                 (["--listen", "0.0.0.0:0"], 6, "give --token FILE, or --plain"),

@@ -161,6 +161,8 @@ class Usage(unittest.TestCase):
         self.assertIn("glxgears uses OpenGL, which stays on this machine, neither paced nor metered", said)
         self.assertIn(f"opening {token}: No such file", said)
         self.assertIn("the program was not started", said)
+        said = self.weir("run", "--strict", "--node", "127.0.0.1:1", "--token", token, "--", "glxgears", code=5).stderr
+        self.assertIn("not run (--strict): glxgears uses OpenGL", said)
         script = os.path.join(self.node.folder, "a.py")
         with open(script, "w") as text:
             text.write("print(1)\n")

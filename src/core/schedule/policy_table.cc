@@ -44,6 +44,13 @@ std::string Joined(std::span<const std::string_view> names) {
   return out;
 }
 
+std::string KnownText(std::span<const PolicyParam> params) {
+  if (params.empty()) return "it has none";
+  std::string out = "known: ";
+  for (const PolicyParam& param : params) out += (&param == params.data() ? "" : ", ") + std::string(param.name);
+  return out;
+}
+
 }  // namespace
 
 std::span<const PolicyEntry> PolicyTable() { return kPolicies; }
@@ -65,7 +72,8 @@ Result<PolicyParams> CheckParams(const PolicyEntry& entry, const PolicyParams& g
     for (const PolicyParam& param : entry.params)
       if (param.name == name) known = &param;
     if (known == nullptr)
-      return Fail(Errc::kInvalidArgument, fmt::format("policy {} has no parameter '{}'", entry.name, name));
+      return Fail(Errc::kInvalidArgument,
+                  fmt::format("policy {} has no parameter '{}'; {}", entry.name, name, KnownText(entry.params)));
     if (!known->choices.empty() && value != std::floor(value))
       return Fail(Errc::kInvalidArgument,
                   fmt::format("policy {}: {} = {} is not one of: {}", entry.name, name, value, Joined(known->choices)));
