@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm. Shares are licences of a pool, which has as many as may ever be sold (slurm.conf: Licenses=vgpu:16). A
-// reservation that belongs to the operator holds back the licences that are not sellable now. Slurm accepts a pool
-// below the used amount, kills no job, and starts no new one until usage has fallen. (The number of a gres can't change
-// under running jobs: Slurm drains the node.)
+// Slurm. Shares are licences of a pool. The pool's size is the upper limit of what is sold (slurm.conf:
+// Licenses=vgpu:16). A reservation that belongs to the operator holds back the licences that are not sellable now.
+// Slurm accepts a pool below the used amount, kills no job, and starts no new one until usage has fallen. (The number
+// of a gres can't change under running jobs: Slurm drains the node.)
 #pragma once
 
 #include "drivers/command_output.h"

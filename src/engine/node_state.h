@@ -156,7 +156,7 @@ struct NodeEngine::Vgpu_ {
   bool memory_there = false;   // that sample came with the last GatesSampled: the executor exists
   Bytes memory_must{};         // the most that one recent command needed at once
   Instant memory_must_at{};
-  Instant memory_owes_since{};  // since when a memory order is not carried out; {}: there is none
+  Instant memory_owes_since{};  // when the wait for a memory order began; {}: all orders are carried out
   Instant memory_asks_at{};     // earliest time of the next request
   core::BalloonNote::Kind memory_refused = core::BalloonNote::Kind::kGranted;  // reason of the last refusal
   proto::ExecutorStatistics parts_said;  // the statistics up to which launches in parts were reported

@@ -59,8 +59,8 @@ class ExtentMaker {
     out.push_back({.begin = AsBytes(inside.low), .bytes = AsBytes(inside.high - inside.low), .whole = whole});
   }
 
-  /// The unit with the largest step, if some bytes between two of its steps are not touched. Null: there is none, and
-  /// one run describes all bytes.
+  /// The unit with the largest step, if some bytes between two of its steps are not touched. Null: no unit is like
+  /// that, and one run describes all bytes.
   [[nodiscard]] const FormUnit* Outermost(const FormUnits& units, std::int64_t all) const {
     const FormUnit* outer = nullptr;
     for (const FormUnit& unit : units.span())

@@ -87,7 +87,7 @@ class LaunchForms {
   Form Either(const Form& a, const Form& b);
   [[nodiscard]] Form Signed(const Form& form, unsigned bits) const;
   [[nodiscard]] Form Unsigned(const Form& form, unsigned bits) const;
-  /// The form for which the comparison is `form >= 0`, or, with `equality`, `form == 0`. Unknown if there is none.
+  /// Rewrites the comparison as `form >= 0`, or, with `equality`, as `form == 0`. Unknown: it cannot be rewritten so.
   /// `low_too`: the form is that of a signed comparison, which replaces an unsigned one; the unsigned one also implies
   /// a >= 0.
   Form Difference(const Expr& comparison, bool holds, bool& equality, bool& low_too);

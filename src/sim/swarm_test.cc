@@ -52,7 +52,7 @@ TEST(Swarm, AVgpuThatGoesOnAfterAStallIsSeenAlsoWhereDevicesAreSold) {
 
 // -- Planted bugs: each must be found ---------------------------------------------------------------------------------
 
-/// The first of a hundred seeds with an objection that begins with `by`; 0: there is none.
+/// The first of a hundred seeds with an objection that begins with `by`; 0: no seed has one.
 std::uint64_t FoundAt(const std::function<Tamper()>& plant, std::string_view by = "") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const SeedPlayed played = PlaySeed(seed, plant());

@@ -70,7 +70,7 @@ cl_int CL_API_CALL SetDestructorCallback(cl_mem object, void(CL_CALLBACK* call)(
   });
 }
 
-/// Records the object that PoCL has made. If there is none, returns the memory to the emulator.
+/// Records an object of PoCL. If PoCL has made no object, returns the memory to the emulator.
 void Keep(cl_mem made, const Driver::Device& device, std::uint64_t bytes) {
   if (made != nullptr) {
     AllObjects().Add(made, {.device = device.number, .bytes = bytes});

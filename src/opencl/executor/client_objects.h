@@ -40,7 +40,7 @@ class ClientObjects {
   void Keep(std::uint32_t id, std::shared_ptr<Object> object, cl_int error, const char* attempted);
   /// Stores an object in place of an earlier one with the same id. False: the id is out of range.
   bool Place(std::uint32_t id, std::shared_ptr<Object> object);
-  /// Removes an object. Null: there is none.
+  /// Removes an object. Null: no object has this id.
   std::shared_ptr<Object> Take(std::uint32_t id);
 
  private:
