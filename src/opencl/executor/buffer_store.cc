@@ -67,6 +67,13 @@ struct BufferStore::Working {
   std::uint64_t turn_bytes = 0;    // device memory it would have in its turn; 0: not determined yet
   std::int64_t turn_until_ns = 0;  // limit of the wait for its turn
   cl_int error = CL_SUCCESS;
+
+  [[nodiscard]] std::uint64_t MissingBytes() const {
+    std::uint64_t missing = 0;
+    for (const auto& root : roots)
+      if (!root->resident) missing += root->bytes;
+    return missing;
+  }
 };
 
 /// A place in the queue of waiters, released by the destructor.
@@ -109,10 +116,10 @@ Room BufferStore::RoomNow() const {
 Demand BufferStore::DemandOf(const Working& work) const {
   Demand demand;
   demand.pinned_besides = ledger_.pinned();
+  demand.missing = work.MissingBytes();
   for (const auto& root : work.roots) {
     demand.all += root->bytes;
     if (root->moving) demand.moving = true;
-    if (!root->resident) demand.missing += root->bytes;
     if (root->pins > 0) demand.pinned_besides -= root->bytes;
   }
   return demand;
@@ -152,12 +159,10 @@ bool BufferStore::MakeRoom(Lock& lock, Working& work, std::uint64_t bytes) {
 
 /// Loads the first missing object, or makes room for it.
 BufferStore::Brought BufferStore::BringOne(Lock& lock, Working& work) {
-  std::uint64_t missing = 0;
-  for (const auto& root : work.roots)
-    if (!root->resident) missing += root->bytes;
-  if (!MakeRoom(lock, work, missing)) return Brought::kNone;
-  // The lock may have been released meanwhile.
-  if (taken_ + missing > RoomNow().allowed) return Brought::kSome;
+  if (!MakeRoom(lock, work, work.MissingBytes())) return Brought::kNone;
+  // The lock may have been released meanwhile, and more may be missing: an order may have evicted an object of this
+  // command.
+  if (taken_ + work.MissingBytes() > RoomNow().allowed) return Brought::kSome;
   for (const auto& root : work.roots) {
     if (root->resident || root->moving) continue;
     work.error = Restore(lock, *root);
@@ -214,10 +219,7 @@ std::uint64_t BufferStore::WantedBytes(std::int64_t now_ns) const {
 /// into all of its slots, but not into those that it has now.
 bool BufferStore::RatherWaits(Working& work, std::int64_t now_ns) const {
   if (!turns_ || !order_.elastic || order_.here >= order_.limit) return false;
-  std::uint64_t missing = 0;
-  for (const auto& root : work.roots)
-    if (!root->resident) missing += root->bytes;
-  if (Excess(missing) == 0) return false;
+  if (Excess(work.MissingBytes()) == 0) return false;
   if (work.turn_bytes == 0) {
     work.turn_bytes = std::min(WantedBytes(now_ns), order_.limit * kSlotBytes.count);
     work.turn_until_ns = now_ns + kTurnWithin.count();
