@@ -192,13 +192,12 @@ class Frames(WithVulkan):
         self.assertAlmostEqual((more_charged - charged) / (more_used - used), 1, delta=0.1)
 
     def test_it_keeps_to_its_cap(self):
-        cap = 0.1
+        cap = 0.01  # less than the program gets on a host that does much other work
         self.node.create("a", cap=cap)
         program = self.start(["vkcube", "--width", "800", "--height", "600"], "a")
         use = self.measure_use(program)
         print(f"cap {cap}: {use:.4f}")
         self.assertLess(use, cap * 1.2)
-        # A host that does other work may keep the program below its cap for a while; then it need not wait.
         e2e.wait_for(lambda: self.totals("a", "wait_ns") > 0, "the program waits at its gate")
 
     def test_a_paused_program_stops(self):
