@@ -150,14 +150,16 @@ class RoundRobin final : public Policy {
     return any_wants ? next : nullptr;
   }
 
-  /// Passes the turn on for this many rounds: a vGPU in debt pays with the turns that it gets, also between two frames.
+  /// Passes the turn on for this many rounds: a vGPU in debt pays with the turns that it gets. One that wants nothing
+  /// pays, too, since others use its turns; it saves up nothing, or one turn if it is expected.
   const VgpuView* PassTurn(const PolicyInput& input, const VgpuView& next, std::int64_t rounds) {
     for (const VgpuView& vgpu : input.vgpus) {
-      if (!Wants(vgpu) && !Expected(vgpu, input)) continue;
+      const bool wants = Wants(vgpu), expected = Expected(vgpu, input);
+      if (!wants && !expected && as_gvirt_) continue;
       const bool had_its_turn_this_round = Distance(vgpu) <= Distance(next);
       Duration& left = CreditOf(vgpu).left;
       const Duration paid = left + (rounds - (had_its_turn_this_round ? 0 : 1)) * quantum_;
-      left = Wants(vgpu) ? paid : std::max(left, std::min(paid, quantum_));  // between two frames nothing is saved up
+      left = wants ? paid : std::max(left, std::min(paid, expected ? quantum_ : Duration{0}));
     }
     holder_ = next.id;
     slot_ = next.slot;

@@ -109,6 +109,20 @@ TEST(RoundRobin, AVgpuBetweenTwoFramesSavesNoTurns) {
   EXPECT_LE(b.verdicts[2].allowance, milliseconds(4)) << "one turn that was kept, and this one";
 }
 
+TEST(RoundRobin, TurnsThatAVgpuMissesPayItsDebt) {
+  TurnBench b({milliseconds(6), milliseconds(2)});
+  while (b.Look() != 0) b.views[1].used += milliseconds(2);
+  b.views[0].used += milliseconds(6);
+  b.views[0].waiting = 0;  // it waits for a vertical blank
+  b.views[0].blocks = true;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(b.Look(), 1);
+    b.views[1].used += milliseconds(2);
+  }
+  b.views[0].waiting = 1;
+  EXPECT_EQ(b.Look(), 0) << "the other one has used as much";
+}
+
 TEST(RoundRobin, ALongKernelKeepsTheTurnUntilItsEnd) {
   TurnBench b({milliseconds(500), milliseconds(2)});
   const auto first = static_cast<std::size_t>(b.Look());
