@@ -10,7 +10,6 @@ namespace weir::sim {
 namespace {
 
 using core::PolicyInput;
-using core::Verdict;
 using core::VgpuView;
 
 /// Bandwidths are measured over this time.
@@ -32,7 +31,7 @@ class Band final : public core::Policy {
  public:
   explicit Band(const BandParams& params) : params_(params) {}
 
-  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+  Instant Decide(const PolicyInput& input, std::span<core::Verdict> verdicts) override {
     Account(input);
     const VgpuView* holder = Holder(input);
     if (holder == nullptr || holder->in_flight == 0 || HasEndedOne(*holder)) holder = SelectNext(input, holder);

@@ -10,7 +10,6 @@ namespace weir::sim {
 namespace {
 
 using core::PolicyInput;
-using core::Verdict;
 using core::VgpuView;
 
 struct Clock {
@@ -25,7 +24,7 @@ class BorrowedVirtualTime final : public core::Policy {
  public:
   explicit BorrowedVirtualTime(const BorrowedVirtualTimeParams& params) : ahead_(params.ahead), tick_(params.tick) {}
 
-  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+  Instant Decide(const PolicyInput& input, std::span<core::Verdict> verdicts) override {
     Charge(input);
     const VgpuView* runs = Choose(input);
     bool awake = false;

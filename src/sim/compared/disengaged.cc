@@ -10,7 +10,6 @@ namespace weir::sim {
 namespace {
 
 using core::PolicyInput;
-using core::Verdict;
 using core::VgpuView;
 
 struct Task {
@@ -29,7 +28,7 @@ class Disengaged final : public core::Policy {
  public:
   explicit Disengaged(const DisengagedParams& params) : params_(params) {}
 
-  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+  Instant Decide(const PolicyInput& input, std::span<core::Verdict> verdicts) override {
     bool awake = false;
     for (const VgpuView& vgpu : input.vgpus) {
       bool fresh = false;

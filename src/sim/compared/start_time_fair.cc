@@ -9,7 +9,6 @@ namespace weir::sim {
 namespace {
 
 using core::PolicyInput;
-using core::Verdict;
 using core::VgpuView;
 
 struct Flow {
@@ -27,7 +26,7 @@ class StartTimeFair final : public core::Policy {
   explicit StartTimeFair(const StartTimeFairParams& params)
       : depth_(static_cast<std::size_t>(params.depth)), tick_(params.tick) {}
 
-  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+  Instant Decide(const PolicyInput& input, std::span<core::Verdict> verdicts) override {
     Charge(input);
     std::size_t under_way = 0;
     bool awake = false;

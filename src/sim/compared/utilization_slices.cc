@@ -9,7 +9,6 @@ namespace weir::sim {
 namespace {
 
 using core::PolicyInput;
-using core::Verdict;
 using core::VgpuView;
 
 /// One vGPU runs, until its slice of wall time has passed or it has no work; the next in the ring that has work runs
@@ -18,7 +17,7 @@ class UtilizationSlices final : public core::Policy {
  public:
   explicit UtilizationSlices(const UtilizationSlicesParams& params) : params_(params) {}
 
-  Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
+  Instant Decide(const PolicyInput& input, std::span<core::Verdict> verdicts) override {
     const VgpuView* runs = Running(input);
     if (runs == nullptr || !Wants(*runs) || input.now >= ends_at_) runs = SwitchOn(input, runs);
     bool awake = false;
