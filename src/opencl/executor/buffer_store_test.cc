@@ -258,6 +258,16 @@ TEST_F(StoreOfBuffers, AStoppedSessionStopsWaiting) {
   EXPECT_EQ(store_->Report().must.count, 0U);
 }
 
+TEST_F(StoreOfBuffers, AWaitWithALimitEnds) {
+  const auto object = Make(40);
+  Allow(0);
+  cl_mem native = nullptr;
+  const MemoryUse uses[] = {Of(object, native)};
+  const BufferStore::Patience patience{.before_waiting = [] {}, .stop = &stop_, .at_most = milliseconds(1)};
+  EXPECT_EQ(store_->Acquire(uses, nullptr, patience, error_), Outcome::kTooLong);
+  EXPECT_EQ(store_->Report().must.count, 0U) << "it no longer waits";
+}
+
 TEST_F(StoreOfBuffers, KeepsItsBoundUnderManySessionsAndOrders) {
   constexpr int kSessions = 3, kRounds = 300;
   constexpr std::uint64_t kMostSlots = 2;
