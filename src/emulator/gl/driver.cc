@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #include "platform/pthread_lock.h"
 
@@ -104,29 +105,42 @@ void Driver::Complete(Batch& batch, Instant began, Instant ended) noexcept {
 void Driver::CloseBatch(Stream& stream) {
   const Duration work = stream.TakeWork(cost_, measured_ ? CpuSinceLast() : Duration{});
   const Instant now = clock_();
-  BatchPtr batch;
-  {
-    const Lock lock(mutex_);
-    batch = stream.Close(now, work);
-  }
-  // Submitted without the lock, because a completion takes it.
-  if (batch && !port_->Submit(work, Completion(batch))) Complete(*batch, now, now);
+  const Lock lock(mutex_);
+  stream.Close(now, work);
 }
 
-void Driver::SubmitDrawn(Stream& stream) {
+void Driver::CloseDrawn(Stream& stream) {
   if (stream.drawn()) CloseBatch(stream);
 }
 
-void Driver::CloseAny(Stream& stream) {
-  if (stream.drawn()) return CloseBatch(stream);
-  const Instant now = clock_();
-  const Lock lock(mutex_);
-  stream.Close(now, {});
+void Driver::SubmitClosed(Stream& stream) {
+  if (!stream.has_closed()) return;
+  std::vector<Stream::Command> commands;
+  {
+    const Lock lock(mutex_);
+    commands = stream.TakeClosed();
+  }
+  // Submitted without the lock, because a completion takes it.
+  for (const Stream::Command& command : commands) {
+    const Instant now = clock_();
+    if (!port_->Submit(command.work, Completion(command.batch))) Complete(*command.batch, now, now);
+  }
+}
+
+void Driver::SubmitAll(Stream& stream) {
+  if (stream.drawn()) {
+    CloseBatch(stream);
+  } else {
+    const Instant now = clock_();
+    const Lock lock(mutex_);
+    stream.Close(now, {});
+  }
+  SubmitClosed(stream);
 }
 
 void Driver::Flush() noexcept try {
   if (!active_) return;
-  CloseAny(ThreadStream());
+  SubmitAll(ThreadStream());
   ThreadStream().Flushed(clock_());
 } catch (...) {
   Abandon("out of memory");
@@ -160,6 +174,7 @@ void Driver::Swap(unsigned interval) noexcept try {
   if (!active_) return;
   Stream& stream = ThreadStream();
   CloseBatch(stream);
+  SubmitClosed(stream);
   BatchPtr shown = stream.last();
   if (interval > 0) {
     auto present = std::make_shared<Batch>();
@@ -176,7 +191,8 @@ void Driver::Swap(unsigned interval) noexcept try {
 
 void Driver::Fence(const void* fence) noexcept try {
   if (!active_ || fence == nullptr) return;
-  SubmitDrawn(ThreadStream());
+  CloseDrawn(ThreadStream());
+  SubmitClosed(ThreadStream());
   const BatchPtr last = ThreadStream().last();
   const Lock lock(mutex_);
   if (last && !last->Done() && fences_.size() < kObjectsMax) fences_[fence] = last;
@@ -216,7 +232,7 @@ void Driver::Remember(Query query, const Times& times) {
 
 void Driver::BeginElapsed(Query query) noexcept try {
   if (!active_) return;
-  SubmitDrawn(ThreadStream());
+  CloseDrawn(ThreadStream());
   Remember(query, {.begin = ThreadStream().Begin(), .end = {}, .elapsed = true});
   const Lock lock(mutex_);
   if (elapsed_.size() < kObjectsMax) elapsed_[query.context] = query.name;
@@ -226,7 +242,7 @@ void Driver::BeginElapsed(Query query) noexcept try {
 
 void Driver::EndElapsed(const void* context) noexcept try {
   if (!active_) return;
-  SubmitDrawn(ThreadStream());
+  CloseDrawn(ThreadStream());
   const Timestamp end = ThreadStream().End();
   const Lock lock(mutex_);
   const auto open = elapsed_.find(context);
@@ -255,20 +271,29 @@ void Driver::ForgetQuery(Query query) noexcept {
 
 Driver::Answer Driver::Result(Query query, bool wait, std::uint64_t& value_ns) noexcept try {
   if (!active_) return Answer::kNotOurs;
+  Stream& stream = ThreadStream();
   Times times;
+  bool open = false, closed = false;
   {
     const Lock lock(mutex_);
     const auto found = queries_.find(query);
     if (found == queries_.end()) return Answer::kNotOurs;
     times = found->second;
+    for (const Timestamp& stamp : {times.begin, times.end}) {
+      open |= stream.IsOpen(stamp.batch.get());
+      closed |= stream.IsClosed(stamp.batch.get());
+    }
   }
-  Stream& stream = ThreadStream();
-  if (stream.IsOpen(times.begin.batch.get()) || stream.IsOpen(times.end.batch.get())) CloseAny(stream);
+  if (open) {
+    SubmitAll(stream);
+  } else if (closed) {
+    SubmitClosed(stream);
+  }
   const Lock lock(mutex_);
   for (const Timestamp& stamp : {times.begin, times.end}) {
     if (stamp.Known()) continue;
-    // The batch is open in the stream of another thread, which may never close it.
-    if (stamp.batch->state == Batch::State::kOpen) return Answer::kNotOurs;
+    // The batch is in the stream of another thread, which may never submit it.
+    if (stamp.batch->Held()) return Answer::kNotOurs;
     if (!wait) return Answer::kPending;
     WaitUntil(stamp.batch, kNever);
     if (!active_) return Answer::kNotOurs;

@@ -88,9 +88,10 @@ class Driver {
   };
   Stream& ThreadStream();
   void CloseBatch(Stream& stream);
-  void SubmitDrawn(Stream& stream);
-  /// Closes the open batch, with or without work, so that timestamps in it become known.
-  void CloseAny(Stream& stream);
+  void CloseDrawn(Stream& stream);
+  void SubmitClosed(Stream& stream);
+  /// Closes the open batch, with or without work, and submits, so that timestamps in it become known.
+  void SubmitAll(Stream& stream);
   Port::Done Completion(BatchPtr batch);
   void Complete(Batch& batch, Instant began, Instant ended) noexcept;
   /// Waits until the batch is done. Requires the lock. False: the batch was not done before the deadline.

@@ -116,6 +116,7 @@ TEST_F(GlDriver, TimestampsAroundAFrameSpanItsTimeOnTheDevice) {
   driver_.Counter({&b_, 1});
   driver_.Drew();
   driver_.Counter({&b_, 2});
+  EXPECT_EQ(device_->Count(), 0u) << "a timestamp submits nothing";
   std::uint64_t begin = 0, end = 0;
   EXPECT_EQ(driver_.Result({&b_, 1}, false, begin), Driver::Answer::kPending);
   device_->CompleteNext(Ms(110), Ms(114));
@@ -125,10 +126,39 @@ TEST_F(GlDriver, TimestampsAroundAFrameSpanItsTimeOnTheDevice) {
   EXPECT_EQ(end, 114'000'000u);
 }
 
+// The agent's meter takes the last timestamp of a frame before the gate.
+TEST_F(GlDriver, AFrameWithTimestampsIsSubmittedByItsSwap) {
+  driver_.Drew();
+  driver_.Counter({&b_, 1});
+  driver_.Counter({&b_, 2});
+  EXPECT_EQ(device_->Count(), 0u);
+  driver_.Swap(0);
+  EXPECT_EQ(device_->Count(), 1u);
+}
+
+TEST_F(GlDriver, TimestampsOfAnotherThreadsUnsubmittedWorkAreNotOurs) {
+  driver_.Drew();
+  driver_.Counter({&b_, 1});
+  std::thread([&] {
+    std::uint64_t ns = 0;
+    EXPECT_EQ(driver_.Result({&b_, 1}, true, ns), Driver::Answer::kNotOurs) << "it would wait for ever";
+  }).join();
+}
+
+TEST_F(GlDriver, WorkBeforeATimestampIsSubmittedByAFence) {
+  driver_.Drew();
+  driver_.Counter({&b_, 1});
+  driver_.Fence(&a_);
+  EXPECT_EQ(device_->Count(), 1u);
+  EXPECT_FALSE(driver_.Signaled(&a_));
+}
+
 TEST_F(GlDriver, ElapsedTimeIsTheBatchs) {
   driver_.BeginElapsed({&b_, 7});
   driver_.Drew();
   driver_.EndElapsed(&b_);
+  EXPECT_EQ(device_->Count(), 0u);
+  driver_.Flush();
   device_->CompleteNext(Ms(110), Ms(114));
   std::uint64_t ns = 0;
   ASSERT_EQ(driver_.Result({&b_, 7}, true, ns), Driver::Answer::kKnown);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/gl/stream.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weir::emulator::gl {
@@ -20,9 +21,20 @@ BatchPtr Stream::Close(Instant now, Duration work) {
     closed->began = closed->ended = now;
     return nullptr;
   }
-  closed->state = Batch::State::kSubmitted;
+  closed->state = Batch::State::kClosed;
   last_ = closed;
+  closed_commands_.push_back({closed, work});
   return closed;
+}
+
+std::vector<Stream::Command> Stream::TakeClosed() {
+  for (const Command& command : closed_commands_) command.batch->state = Batch::State::kSubmitted;
+  return std::exchange(closed_commands_, {});
+}
+
+bool Stream::IsClosed(const Batch* batch) const {
+  while (batch != nullptr && batch->state == Batch::State::kEmpty) batch = batch->before.get();
+  return std::ranges::any_of(closed_commands_, [batch](const Command& c) { return c.batch.get() == batch; });
 }
 
 void Stream::EndFrame(BatchPtr shown, Instant now) {

@@ -2,10 +2,13 @@
 // The work of one thread for the device, as a sequence of batches. Pure: the caller has the clock and the lock.
 //
 //   program:   draw draw flush │ draw fence draw swap │
-//   batches:   └── batch 1 ──┘ └─ batch 2 ─┘└ batch 3 ┘   a closed batch goes to the device as one command
+//   batches:   └── batch 1 ──┘ └─ batch 2 ─┘└ batch 3 ┘   a batch goes to the device as one command
 //
-//   a batch:   open ──▶ submitted ──▶ done          if the batch has work
+//   a batch:   open ──▶ closed ──▶ submitted ──▶ done     if the batch has work
 //                 └───▶ empty: done together with the batch before it
+//
+// A timestamp closes a batch. As on a GPU, it submits nothing: what was drawn stays with the program until it flushes,
+// swaps, makes a fence, or asks for the timestamp.
 //
 // A timestamp has the time at which its batch begins or ends on the device, as on a GPU. The time for which a batch
 // waits for the device is not between its two timestamps; turns of other clients within the batch are.
@@ -15,19 +18,25 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/units.h"
 
 namespace weir::emulator::gl {
 
 struct Batch {
-  enum class State { kOpen, kSubmitted, kDone, kEmpty };
+  enum class State { kOpen, kClosed, kSubmitted, kDone, kEmpty };
   State state = State::kOpen;
   std::shared_ptr<const Batch> before;  // kEmpty: the last batch with work; null: none
   Instant began{}, ended{};             // kDone: by the device's clock. kEmpty: both are the time of closing.
 
   [[nodiscard]] bool Done() const {
     return state == State::kDone || (state == State::kEmpty && (!before || before->Done()));
+  }
+  /// Whether the batch, or the one with which it will be done, is still with its program.
+  [[nodiscard]] bool Held() const {
+    if (state == State::kEmpty) return before && before->Held();
+    return state == State::kOpen || state == State::kClosed;
   }
   /// Began and Ended require Done().
   [[nodiscard]] Instant Began() const {
@@ -81,6 +90,13 @@ class Stream {
 
   /// Closes the open batch. Null: `work` is zero, so nothing has to be submitted.
   BatchPtr Close(Instant now, Duration work);
+  struct Command {
+    BatchPtr batch;
+    Duration work;
+  };
+  /// The closed batches, which the caller submits in this order.
+  std::vector<Command> TakeClosed();
+  [[nodiscard]] bool has_closed() const { return !closed_commands_.empty(); }
   /// The batch after which all work until now is done. Null: there was no work.
   [[nodiscard]] BatchPtr last() const { return last_; }
   /// A timestamp at the current point. Requires that no draw call is in the open batch.
@@ -88,6 +104,8 @@ class Stream {
   /// A timestamp at the end of the batch that was closed last.
   [[nodiscard]] Timestamp End() const { return closed_ ? Timestamp{closed_, false} : Begin(); }
   [[nodiscard]] bool IsOpen(const Batch* batch) const { return batch == open_.get(); }
+  /// Whether the batch, or the one with which it will be done, is closed in this stream and not submitted.
+  [[nodiscard]] bool IsClosed(const Batch* batch) const;
 
   /// Records a swapped frame, which leaves the queue of frames when `shown` is done.
   void EndFrame(BatchPtr shown, Instant now);
@@ -98,6 +116,7 @@ class Stream {
   BatchPtr open_ = std::make_shared<Batch>();
   BatchPtr closed_;  // the batch that was closed last
   BatchPtr last_;    // the last batch with work
+  std::vector<Command> closed_commands_;
   std::deque<BatchPtr> frames_;
   bool drawn_ = false;
   bool charged_ = false;  // the fixed cost of this frame has been charged
