@@ -18,10 +18,8 @@ constexpr GlFunctions::GlEnum kGlQueryResultAvailable = 0x8867;
 /// clock. The meter is rejected when
 /// - a span is negative, or longer than the time since it began (the query was read in another context),
 /// - in those first frames a span is longer than its frame,
-/// - most spans are shorter than half of the time that draining took (llvmpipe's timestamps cover only the last tile).
-/// A
-///   few short spans are allowed: a frame that waits for another program's work begins late, and draining includes that
-///   wait. If other programs keep the GPU always busy, most spans are short, and correct timestamps are rejected,
+/// - most spans are shorter than an eighth of the time that draining took (llvmpipe's timestamps cover only the last
+///   tile). Draining includes the wait for other programs' work, so spans may be shorter than draining,
 /// - no result has arrived for kSilentNs.
 class TimerMeter final : public Meter {
  public:
@@ -111,7 +109,7 @@ class TimerMeter final : public Meter {
     if (span < 0 || span > (now_ns - pending.begun_ns) / 10 * 11 + kSlackNs) truthful_ = false;
     if (!pending.check) return;  // the GPU may be frames behind the program: the spans need not match
     if (span > pending.wall_ns + pending.wall_ns / 10 + kSlackNs) truthful_ = false;
-    if (span < pending.drained_ns / 2 - kSlackNs && ++short_ > kChecks / 2) truthful_ = false;
+    if (pending.drained_ns > kSlackNs && span < pending.drained_ns / 8 && ++short_ > kChecks / 2) truthful_ = false;
   }
 
   const GlFunctions gl_;

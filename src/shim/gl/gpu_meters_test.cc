@@ -194,6 +194,17 @@ TEST_F(TimerMeter, IsNotRejectedWhenSomeFramesWaitForAnotherProgram) {
   EXPECT_TRUE(meter->truthful());
 }
 
+TEST_F(TimerMeter, IsNotRejectedWhereEachFrameWaitsForThreeFramesOfOtherPrograms) {
+  gpu_.batches = true;
+  const auto meter = MakeTimerMeter(FakeGl());
+  meter->AfterPresent(platform::NowNs());
+  for (int i = 0; i < kCheckedFrames; ++i) {
+    gpu_.free_ns = platform::NowNs() + 6 * kMs;
+    Frame(*meter, 2 * kMs);
+  }
+  EXPECT_TRUE(meter->truthful());
+}
+
 TEST_F(TimerMeter, IsRejectedWhenItsSpanIsLongerThanTheFrame) {
   gpu_.stamp = [](std::int64_t at) { return at * 3; };
   const auto meter = MakeTimerMeter(FakeGl());
