@@ -147,14 +147,32 @@ void Agent::Charge(Ticket& ticket, std::int64_t used_ns) noexcept {
   ticket.attachment->vgpu().allowance_ns.fetch_sub(more_ns, std::memory_order_relaxed);
 }
 
+/// A program that draws ahead of the device presents frames whose GPU time becomes known some frames later. Each stays
+/// charged with its predicted time until then. Otherwise such frames would cost nothing when they pass the gate, and
+/// the program would fill the driver's queue at once. Returns by how much these charges grow; negative: frames became
+/// known.
+std::int64_t Agent::Keep(Attachment& attachment, int unknown, std::int64_t gpu_ns) {
+  const Lock lock(mutex_);
+  const bool counts = unknown != Frame::kNoFrame;
+  const int known = counts ? attachment.unknown + 1 - unknown : 1;
+  if (counts) attachment.unknown = unknown;
+  if (known > 0) {
+    const std::int64_t mean_ns = gpu_ns / known;
+    predicted_ns_ = predicted_ns_ == 0 ? mean_ns : (predicted_ns_ * 3 + mean_ns) / 4;
+  }
+  const std::int64_t before_ns = std::exchange(attachment.predicted_ns, attachment.unknown * predicted_ns_);
+  return attachment.predicted_ns - before_ns;
+}
+
 void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   if (ticket.attachment == nullptr) return;
   Attachment& attachment = *ticket.attachment;
   const std::int64_t gpu_ns = std::max<std::int64_t>(frame.gpu_ns, 0);
   const std::int64_t reserved_ns = ticket.entered ? ticket.reserved_ns : 0;
-  attachment.vgpu().allowance_ns.fetch_sub(gpu_ns - reserved_ns, std::memory_order_relaxed);
+  const std::int64_t kept_ns = Keep(attachment, frame.unknown, gpu_ns);
+  attachment.vgpu().allowance_ns.fetch_sub(gpu_ns + kept_ns - reserved_ns, std::memory_order_relaxed);
   proto::ProcessRegion& process = attachment.process();
-  process.reserved_ns.fetch_sub(reserved_ns, std::memory_order_relaxed);
+  process.reserved_ns.fetch_add(kept_ns - reserved_ns, std::memory_order_relaxed);
   process.gpu_ns_total.fetch_add(gpu_ns, std::memory_order_relaxed);
   const bool last = ticket.entered && process.in_flight.fetch_sub(1, std::memory_order_relaxed) == 1;
   // No stronger order is needed: a daemon that sets the bit at this moment polls again at its next tick anyway.
@@ -163,7 +181,6 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   const std::int64_t at_once_ns = std::min(frame.present_ns + ticket.wait_ns, frame.end_ns);
 
   const Lock lock(mutex_);
-  predicted_ns_ = predicted_ns_ == 0 ? gpu_ns : (predicted_ns_ * 3 + gpu_ns) / 4;
   attachment.Push({.sequence = ++attachment.sequence,
                    .kind = static_cast<std::uint32_t>(proto::RecordKind::kFrame),
                    .surface = frame.surface,

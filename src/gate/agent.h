@@ -66,15 +66,19 @@ struct Pace {
 /// Times of one frame (CLOCK_MONOTONIC) and its GPU time.
 struct Frame {
   std::uint32_t surface = 0;
-  std::int64_t begin_ns = 0;      // return of the previous present
-  std::int64_t present_ns = 0;    // call of present, before the gate
-  std::int64_t submit_ns = 0;     // call of the driver's present, after the gate; 0: at once after the wait
-  std::int64_t end_ns = 0;        // return of present, or the end of the frame's work where Leave precedes the present
-  std::int64_t gpu_ns = 0;        // in the device's unit
-  std::int64_t sync_ns = 0;       // spent synchronising with the device
-  std::int64_t pace_ns = 0;       // delay before the present that keeps the pace
-  std::int64_t predicted_ns = 0;  // of end - submit; 0: no prediction
-  std::int64_t interval_ns = 0;   // frame interval in force; 0: none
+  std::int64_t begin_ns = 0;    // return of the previous present
+  std::int64_t present_ns = 0;  // call of present, before the gate
+  std::int64_t submit_ns = 0;   // call of the driver's present, after the gate; 0: at once after the wait
+  std::int64_t end_ns = 0;      // return of present, or the end of the frame's work where Leave precedes the present
+  std::int64_t gpu_ns = 0;      // in the device's unit: what has become known since the last frame
+  // Presented frames, this one included, whose GPU time is not known yet; kNoFrame: this is a batch, whose time is in
+  // gpu_ns as far as it is known.
+  static constexpr int kNoFrame = -1;
+  int unknown = kNoFrame;
+  std::int64_t sync_ns = 0;         // spent synchronising with the device
+  std::int64_t pace_ns = 0;         // delay before the present that keeps the pace
+  std::int64_t predicted_ns = 0;    // of end - submit; 0: no prediction
+  std::int64_t interval_ns = 0;     // frame interval in force; 0: none
   std::int64_t start_delay_ns = 0;  // of present - begin: delayed before the program began the frame
   std::uint32_t tasks = 0;          // proto::Record::tasks, with its flags
 };
@@ -177,6 +181,8 @@ class Agent {
   /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
   bool StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket);
   void Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns);
+  /// Updates what frames with unknown GPU time are charged, and the prediction.
+  std::int64_t Keep(Attachment& attachment, int unknown, std::int64_t gpu_ns);
   /// Gives up one reference: the agent's own, or that of a ticket.
   void Release(Attachment* attachment);
 

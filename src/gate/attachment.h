@@ -20,6 +20,8 @@ struct Attachment {
   proto::CpuMask device_cpus{};
   std::uint64_t messages_seen = 0;   // messages_sent up to which messages were read; guarded by the agent's mutex
   std::uint64_t sequence = 0;        // number of the last record; guarded by the agent's mutex
+  int unknown = 0;                   // frames with a charge that is predicted; guarded by the agent's mutex
+  std::int64_t predicted_ns = 0;     // the sum of these charges; guarded by the agent's mutex
   std::int64_t users = 0;            // open tickets and the agent itself; guarded by the agent's mutex
   std::atomic<bool> dropped{false};  // the agent has given it up
 

@@ -42,6 +42,45 @@ TEST_F(Gate, WhatIsReservedOnEntryIsSettledOnLeaving) {
   EXPECT_EQ(host().InFlight(), 0u);
 }
 
+// A program that draws ahead of the device: its meter knows a frame two presents later.
+TEST_F(Gate, FramesOfUnknownGpuTimeStayChargedAndReserved) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  host().SetAllowance(1'000'000'000);
+  host().SetMode(GateMode::kGated);
+  const auto reserved = [this] {
+    return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); });
+  };
+  const auto leave = [&](std::int64_t gpu_ns, int unknown) {
+    agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = gpu_ns, .unknown = unknown});
+  };
+  leave(6'000'000, 0);
+  EXPECT_EQ(host().AllowanceNs(), 994'000'000);
+  leave(0, 1);
+  leave(0, 2);
+  EXPECT_EQ(reserved(), 12'000'000) << "two frames";
+  EXPECT_EQ(host().AllowanceNs(), 982'000'000);
+  leave(6'000'000, 2);
+  EXPECT_EQ(reserved(), 12'000'000);
+  EXPECT_EQ(host().AllowanceNs(), 976'000'000);
+  leave(18'000'000, 0);
+  EXPECT_EQ(reserved(), 0) << "the device has caught up";
+  EXPECT_EQ(host().AllowanceNs(), 970'000'000) << "five frames of 6 ms";
+}
+
+TEST_F(Gate, ABatchChangesNothingOfWhatFramesAreCharged) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  host().SetAllowance(1'000'000'000);
+  host().SetMode(GateMode::kGated);
+  agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = 6'000'000, .unknown = 0});
+  agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = 0, .unknown = 1});
+  EXPECT_EQ(host().AllowanceNs(), 988'000'000);
+  agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = 6'000'000});
+  EXPECT_EQ(host().AllowanceNs(), 982'000'000);
+  EXPECT_EQ(host().With([](VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); }), 6'000'000);
+}
+
 TEST_F(Gate, NegativeGpuTimeCountsAsZero) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));

@@ -115,6 +115,7 @@ Duration Simulation::ReservedOf(const Gate& gate) const {
   for (std::uint32_t i = 0; i < LoopsOf(gate); ++i) {
     const Loop& loop = loops_[gate.first_loop + i];
     if (loop.entered) reserved += loop.reserved;
+    reserved += loop.kept;
   }
   return reserved;
 }
@@ -144,7 +145,7 @@ void Simulation::Sample(std::uint32_t index) {
     sample.allowance_ns = gate.allowance_ns;
     sample.waiting = waiting;
     sample.in_flight = in_flight;
-    if (scenario_.devices[index].account > Duration{0}) sample.reserved_ns = ReservedOf(gate).count();
+    sample.reserved_ns = ReservedOf(gate).count();
     if (Elastic()) SampleMemory(gate, attached);
   }
   if (any_leaves) std::erase_if(node.sampled, [this](std::uint32_t g) { return !gates_[g].to_sample; });
@@ -318,6 +319,8 @@ void Simulation::Attach(std::uint32_t index) {
   Loop& loop = loops_[index];
   loop.process = ProcessId{NodeOf(loop).next_process++};
   loop.reported = loop.finished;  // work that was done while it was not attached is charged to no vGPU
+  loop.kept = Duration{0};
+  loop.unknown = 0;
   SampleNext(loop.gate);
   Step(GateOf(loop).node, engine::ProcessAttached{GateOf(loop).id, loop.process, !GateOf(loop).tenant->compute});
 }

@@ -100,6 +100,19 @@ void Simulation::LeaveGate(Loop& loop) {
   if (gate.ring_at_end) RingNow(gate.node);
 }
 
+/// As Agent::Keep: frames whose device time is not known yet stay charged with the predicted one. Where a program draws
+/// ahead, each of its frames is one batch.
+Duration Simulation::Keep(Loop& loop, Duration gpu) {
+  const int unknown = GateOf(loop).tenant->frames_ahead > 0 ? loop.under_way : 0;
+  const int known = std::exchange(loop.unknown, unknown) + 1 - unknown;
+  if (known > 0) {
+    const Duration mean = gpu / known;
+    loop.predicted = loop.predicted == Duration{0} ? mean : (loop.predicted * 3 + mean) / 4;
+  }
+  const Duration before = std::exchange(loop.kept, unknown * loop.predicted);
+  return loop.kept - before;
+}
+
 /// The end of a frame for the agent: it charges the frame and records it.
 void Simulation::Settle(std::uint32_t index) {
   Loop& loop = loops_[index];
@@ -108,9 +121,8 @@ void Simulation::Settle(std::uint32_t index) {
   if (loop.state == State::kPresenting) loop.watch.Presented(gpu, now_ - loop.submitted);
   const Instant begin = std::exchange(loop.settled_at, now_);
   if (!loop.process) return;
-  Charge(gate, gpu - (loop.entered ? loop.reserved : Duration{0}));
+  Charge(gate, gpu + Keep(loop, gpu) - (loop.entered ? loop.reserved : Duration{0}));
   LeaveGate(loop);
-  loop.predicted = loop.predicted == Duration{0} ? gpu : (loop.predicted * 3 + gpu) / 4;
   core::FrameDone& done = gate.done.emplace_back();
   done.begin = begin;
   done.present = loop.called;

@@ -244,7 +244,8 @@ void Simulation::StartLoop(std::uint32_t index) {
   loop.begin = loop.scene_began = loop.release = now_;
   loop.scene = 0;
   loop.scene_ends = {};
-  loop.predicted = Duration{0};
+  loop.predicted = loop.kept = Duration{0};
+  loop.unknown = 0;
   loop.reported = loop.finished;
   BeginFrame(index);
 }

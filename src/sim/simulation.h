@@ -98,6 +98,8 @@ class Simulation {
     Duration cost{}, to_queue{}, present{};  // of this frame: device time, the part not sent yet, CPU time of present
     Duration finished{}, reported{};         // device time since the start: finished, and of that metered
     Duration predicted{}, reserved{};        // the agent's: expected device time of a frame, and its reservation
+    int unknown = 0;                         // the agent's: frames whose device time is not known yet
+    Duration kept{};                         // what they are charged
     Duration interval{};                     // the pace of this frame; zero: none
     Duration paced{}, waited{}, foretold{};  // of this frame: delay, wait at the gate, predicted time of the present
     // Of a compute task: the work still to be launched, its whole cost, its waits so far.
@@ -235,6 +237,7 @@ class Simulation {
   [[nodiscard]] bool MayPresent(const Loop& loop);
   void Present(std::uint32_t loop);
   void Settle(std::uint32_t loop);
+  Duration Keep(Loop& loop, Duration gpu);
   void EndFrame(std::uint32_t loop);
   void ShowAtBlank(std::uint32_t loop);
   void Shown(std::uint32_t loop);

@@ -126,16 +126,17 @@ void ProcessShim::FinishFirst(Api& api, Pass& pass) {
   }
   if (!api.AwaitWork()) return;
   const std::int64_t now_ns = platform::NowNs();
-  std::int64_t gpu_ns = 0, start_delay_ns = 0;
+  Settled settled;
   {
     const Lock lock(mutex_);
     surfaces_[pass.surface].end_ns = now_ns;
-    start_delay_ns = TakeStartDelay(pass);
-    gpu_ns = TakeGpuTime(api, api.meter_->AfterWork(now_ns, pass.pace_ns + pass.ticket.wait_ns));
+    settled.start_delay_ns = TakeStartDelay(pass);
+    settled.gpu_ns = TakeGpuTime(api, api.meter_->AfterWork(now_ns, pass.pace_ns + pass.ticket.wait_ns));
+    settled.unknown = api.meter_->Unknown();
   }
   pass.predicted_ns = 0;  // the pacer predicts the whole present
   pass.finished = true;
-  Leave(pass, now_ns, gpu_ns, start_delay_ns);
+  Leave(pass, now_ns, settled);
   pass.begin_ns = now_ns;
 }
 
@@ -161,7 +162,7 @@ void ProcessShim::AfterPresent(Api& api, weir_shim_pass& scratch) noexcept {
 /// Returns whether no other window has presented since this one's last present.
 bool ProcessShim::Settle(Api& api, const Pass& pass, std::int64_t end_ns) noexcept {
   bool alone = false;
-  std::int64_t gpu_ns = 0, start_delay_ns = 0;
+  Settled settled;
   try {
     const Lock lock(mutex_);
     Surface& surface = surfaces_[pass.surface];
@@ -169,22 +170,24 @@ bool ProcessShim::Settle(Api& api, const Pass& pass, std::int64_t end_ns) noexce
     const std::int64_t start_ns = surface.start_ns != 0 ? std::min(surface.start_ns, pass.present_ns) : pass.present_ns;
     surface.pacer.Took(Duration{end_ns - start_ns - pass.pace_ns});
     surface.start_ns = end_ns;
-    start_delay_ns = TakeStartDelay(pass);
+    settled.start_delay_ns = TakeStartDelay(pass);
     ++presents_;
     alone = presents_ - std::exchange(surface.presents_before, presents_) == 1;
-    if (api.meter_ != nullptr)
-      gpu_ns = TakeGpuTime(api, api.meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns));
+    if (api.meter_ != nullptr) {
+      settled.gpu_ns = TakeGpuTime(api, api.meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns));
+      settled.unknown = api.meter_->Unknown();
+    }
     if (pass.finished) {
-      uncharged_ns_ = gpu_ns;
+      uncharged_ns_ = settled.gpu_ns;
       surface.watch.PresentedFinished(Duration{end_ns - pass.begin_ns});
       return alone;
     }
     surface.end_ns = end_ns;
-    surface.watch.Presented(Duration{gpu_ns}, Duration{end_ns - pass.submit_ns});
+    surface.watch.Presented(Duration{settled.gpu_ns}, Duration{end_ns - pass.submit_ns});
   } catch (...) {
-    gpu_ns = 0;
+    settled.gpu_ns = 0;
   }
-  if (!pass.finished) Leave(pass, end_ns, gpu_ns, start_delay_ns);
+  if (!pass.finished) Leave(pass, end_ns, settled);
   return alone;
 }
 
@@ -218,18 +221,19 @@ std::int64_t ProcessShim::TakeStartDelay(const Pass& pass) {
   return std::min(delay_ns, pass.present_ns - pass.begin_ns);
 }
 
-void ProcessShim::Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, std::int64_t start_delay_ns) {
+void ProcessShim::Leave(const Pass& pass, std::int64_t end_ns, const Settled& settled) {
   agent_.Leave(pass.ticket, {.surface = pass.surface,
                              .begin_ns = pass.begin_ns,
                              .present_ns = pass.present_ns,
                              .submit_ns = pass.submit_ns,
                              .end_ns = end_ns,
-                             .gpu_ns = gpu_ns,
+                             .gpu_ns = settled.gpu_ns,
+                             .unknown = settled.unknown,
                              .sync_ns = pass.sync_ns,
                              .pace_ns = pass.pace_ns,
                              .predicted_ns = pass.predicted_ns,
                              .interval_ns = pass.interval_ns,
-                             .start_delay_ns = start_delay_ns,
+                             .start_delay_ns = settled.start_delay_ns,
                              .tasks = pass.finished ? proto::kRecordPresentFollows : 0});
 }
 

@@ -83,7 +83,12 @@ class ProcessShim {
   void FinishFirst(Api& api, Pass& pass);
   std::int64_t TakeGpuTime(Api& api, std::int64_t known_ns);
   std::int64_t TakeStartDelay(const Pass& pass);
-  void Leave(const Pass& pass, std::int64_t end_ns, std::int64_t gpu_ns, std::int64_t start_delay_ns);
+  /// What is known of a frame when it is charged.
+  struct Settled {
+    std::int64_t gpu_ns = 0, start_delay_ns = 0;
+    int unknown = 0;  // frames whose GPU time is not known yet
+  };
+  void Leave(const Pass& pass, std::int64_t end_ns, const Settled& settled);
   void PrepareMeter(Api& api, const void* context, const void* place, std::int64_t now_ns);
   void ExplainOnce();
   void SayOffScreen(bool off_screen);

@@ -27,6 +27,9 @@ class TimerMeter final : public Meter {
 
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kTimerQuery; }
   [[nodiscard]] bool truthful() const override { return truthful_; }
+  [[nodiscard]] int Unknown() const override {
+    return pending_[next_].waiting ? kSlots : (next_ - oldest_ + kSlots) % kSlots;
+  }
 
   void BeforePresent(std::int64_t now_ns) override {
     if (!open_) return;
