@@ -283,6 +283,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   vgpu.expected_allowance_ns = sample.allowance_ns;
   vgpu.reserved_ns = std::max<std::int64_t>(sample.reserved_ns, 0);
   vgpu.sampled_at = now;
+  view.reserved = vgpu.GpuTimeOf(vgpu.reserved_ns);
 
   const bool may_go = sample.allowance_ns > 0 || sample.in_flight > 0;
   const bool busy = sample.waiting > 0 || sample.in_flight > 0;

@@ -416,6 +416,12 @@ Duration LongestFrame(const Tenant& tenant) {
   for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.gpu));
   return longest;
 }
+Duration ShortestFrame(const Tenant& tenant) {
+  Duration shortest = Duration::max();
+  for (const Scene& scene : tenant.scenes)
+    shortest = std::min(shortest, FromSeconds(SecondsOf(scene.gpu) * (1 - scene.jitter)));
+  return shortest;
+}
 Duration LongestThink(const Tenant& tenant) {
   Duration longest{};
   for (const Scene& scene : tenant.scenes) longest = std::max(longest, LongestOf(scene, scene.cpu));

@@ -58,8 +58,9 @@ engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration a
 /// GPU time that a tenant's programs may use beyond their allowance: for each process one frame, which cannot be cut
 /// short, and the work in its queue.
 Duration ExtentOf(const Tenant& tenant);
-/// GPU time of the tenant's longest frame, and the longest CPU time of a frame.
+/// GPU time of the tenant's longest and shortest frame, and the longest CPU time of a frame.
 Duration LongestFrame(const Tenant& tenant);
+Duration ShortestFrame(const Tenant& tenant);
 Duration LongestThink(const Tenant& tenant);
 
 /// How long a tenant may wait at its gate: kStarvedAfter, plus twice the time in which its part of the device pays for

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work conservation: under a policy that promises it, a device is without work for at most the policy's reaction time
-// (core::ReactionTime) while a program waits at its gate.
+// (core::ReactionTime) while a program waits at its gate, and for the time that the last frame took less than others of
+// its program.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +28,8 @@ bool BlocksAlways(const Scenario& scenario, const Run& run, const Tenant& tenant
 std::optional<Duration> IdleMost(const Scenario& scenario, const Run& run, const Stretch& stretch,
                                  std::uint32_t device) {
   Duration present{};  // the longest present: a frame in flight may have no work left on the device
+  // How much longer a policy may think that the device has work: it expects a frame to take as long as frames before.
+  Duration less{};
   for (const Tenant& tenant : scenario.tenants) {
     if (tenant.device != device || !Plays(run, tenant)) continue;
     for (std::int64_t s = stretch.from_s; s <= stretch.to_s; ++s)
@@ -34,11 +37,12 @@ std::optional<Duration> IdleMost(const Scenario& scenario, const Run& run, const
     if (tenant.customer || HasMemory(tenant)) return std::nullopt;
     if (tenant.vsync_hz > 0 && !BlocksAlways(scenario, run, tenant)) return std::nullopt;
     present = std::max(present, tenant.present);
+    less = std::max(less, LongestFrame(tenant) - ShortestFrame(tenant));
   }
   if (stretch.policy == "round-robin")
-    return core::ReactionTime(core::ParamsFrom<core::RoundRobinParams>(stretch.params)) + present;
+    return core::ReactionTime(core::ParamsFrom<core::RoundRobinParams>(stretch.params)) + present + less;
   if (stretch.policy == "proportional-share")
-    return core::ReactionTime(core::ParamsFrom<core::ProportionalShareParams>(stretch.params)) + present;
+    return core::ReactionTime(core::ParamsFrom<core::ProportionalShareParams>(stretch.params)) + present + less;
   return std::nullopt;
 }
 

@@ -153,5 +153,43 @@ drawn = false
             self.settled(programs, 4, greedy_gets_the_rest)
 
 
+class AlmostTooLate(emulated.WithEmulatedNode):
+    """glxgears at 60 Hz and a greedy program, both with frames of 6 ms. glxgears misses its blank where two frames of the
+    greedy program are queued before its own."""
+    prompt_if_permitted = True
+    description = """[[device]]
+name = "Card"
+memory = "2 GiB"
+arbitration = "fifo"
+[[program]]
+name = "*"
+frame = "6 ms"
+drawn = false
+"""
+    USED = 60 * 0.006
+
+    def test_a_program_that_almost_misses_its_blank_keeps_its_rate_and_the_device_is_used(self):
+        programs = {}
+        for policy in ("round-robin", "proportional-share"):
+            self.node.policy(policy)
+            for weight in (70, 50):
+                for name, mine in (("blank", weight), ("greedy", 100 - weight)):
+                    self.node.create(f"{name}-{policy}-{weight}", weight=mine)
+                blank, greedy = f"blank-{policy}-{weight}", f"greedy-{policy}-{weight}"
+                programs = {"blank": self.tenants.start(["glxgears"], {**self.node.environment(blank), "vblank_mode": "1"}),
+                            "greedy": self.start(e2e.PHONG, greedy)}
+                self.wait_frames(greedy)
+                self.wait_frames(blank, 100)  # the agent has found out that the present blocks
+
+                def greedy_gets_the_rest(use):
+                    print(f"{policy}, weight {weight}:", {n: f"{u:.4f}" for n, u in use.items()})
+                    self.assertAlmostEqual(use["blank"], self.USED, delta=0.02)
+                    self.assertAlmostEqual(use["greedy"], 1 - self.USED, delta=0.03)
+
+                self.settled(programs, 4, greedy_gets_the_rest)
+                for program in programs.values():
+                    self.tenants.stop(program)
+
+
 if __name__ == "__main__":
     e2e.main()

@@ -34,6 +34,17 @@ struct Anticipation {
     const Duration usual = 2 * (vgpu.frame_think + tick) + input.late;
     return input.now - vgpu.last_active < std::min(grace, usual) && CouldUse(vgpu, share);
   }
+  /// Whether others keep the device's queue short for the vGPU, since it could not use its share: its next frame comes
+  /// behind all work that is queued by then. A program that waits for vertical blanks would miss its blank behind a
+  /// long queue.
+  [[nodiscard]] bool ComesSeldom(const VgpuView& vgpu, double share) const {
+    return vgpu.attached && !vgpu.held && !CouldUse(vgpu, share);
+  }
+  /// How much work may be queued now, so that the device has work until the next decision and little beyond. A charge
+  /// is seen up to one tick after the work has begun.
+  [[nodiscard]] Duration Room(Duration work_left, const PolicyInput& input) const {
+    return std::max(2 * tick + input.late + kLookSpacing - work_left, Duration{0});
+  }
   /// Whether the vGPU has competed until now without a pause of `grace`, or of two ticks where these are longer.
   [[nodiscard]] bool Persists(const VgpuView& vgpu, const PolicyInput& input, double share) const {
     if (vgpu.waiting > 0 || vgpu.in_flight > 0) return true;

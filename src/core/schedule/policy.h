@@ -26,6 +26,7 @@ struct VgpuView {
   Duration reported{};          // GPU time as the programs report it, before the driver's account corrects it
   std::uint32_t waiting = 0;    // threads waiting at the gate
   std::uint32_t in_flight = 0;  // threads between the gate and the end of their present
+  Duration reserved{};          // predicted GPU time of the work that has passed and whose end is not known
   bool stuck = false;           // no work has begun or ended for long; `waiting` and `in_flight` are then given as 0
   Instant last_active{};        // when `waiting` or `in_flight` was last above zero
   Duration frame_gpu{};         // mean GPU time of its recent frames

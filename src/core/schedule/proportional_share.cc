@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/schedule/queued_work.h"
+
 namespace weir::core {
 namespace {
 
@@ -12,6 +14,7 @@ namespace {
 struct Service {
   double v = 0;
   Duration used{}, reported{};
+  QueuedWork::Probe probe;
   bool member = false;
 };
 
@@ -36,10 +39,14 @@ class ProportionalShare final : public Policy {
     Recentre(input);
     const Front front = FrontOf(input);
     if (const VgpuView* lone = LoneMember(input)) return DecideLone(input, *lone, verdicts);
-    for (std::size_t i = 0; i < input.vgpus.size(); ++i)
-      verdicts[i] = {.admission = Admission::kGated,
-                     .allowance = Allow(input.vgpus[i], front),
-                     .frees_device = FreesDevice(input.vgpus[i])};
+    const bool short_queue = AnyComesSeldom(input);
+    const Duration room = anticipation_.Room(work_.left(), input);
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
+      const VgpuView& vgpu = input.vgpus[i];
+      Duration allowance = Allow(vgpu, front);
+      if (short_queue && anticipation_.CouldUse(vgpu, ShareOf(vgpu))) allowance = std::min(allowance, room);
+      verdicts[i] = {.admission = Admission::kGated, .allowance = allowance, .frees_device = FreesDevice(vgpu)};
+    }
     return front.awake ? input.now + params_.tick : kNever;
   }
 
@@ -76,8 +83,7 @@ class ProportionalShare final : public Policy {
 
   /// Converts GPU time used since the last decision into virtual time, and records the largest step.
   void Charge(const PolicyInput& input) {
-    const Duration elapsed = input.now - last_;
-    last_ = input.now;
+    const Duration elapsed = work_.Pass(input.now);
     if (elapsed > Duration{0})
       largest_step_ns_ *= std::max(0.0, 1.0 - 0.5 * SecondsOf(elapsed) / SecondsOf(kStepHalfLife));
     for (const VgpuView& vgpu : input.vgpus) {
@@ -87,6 +93,7 @@ class ProportionalShare final : public Policy {
       const Duration reported = fresh ? Duration{0} : vgpu.reported - service.reported;
       service.used = vgpu.used;
       service.reported = vgpu.reported;
+      work_.Add(vgpu, used, service.probe);
       if (used == Duration{0}) continue;  // idle, or its borrowed time is not charged here (cap.cc, LeftOf)
       service.v += static_cast<double>(used.count()) / vgpu.weight;
       const double in_flight = vgpu.in_flight > 1 ? vgpu.in_flight * static_cast<double>(vgpu.frame_gpu.count()) : 0;
@@ -155,10 +162,23 @@ class ProportionalShare final : public Policy {
 
   [[nodiscard]] bool HoldsOthersBack(const VgpuView& vgpu, const PolicyInput& input) const {
     if (vgpu.held || !vgpu.attached) return false;
-    return vgpu.waiting > 0 || vgpu.in_flight > 0 || anticipation_.Expects(vgpu, input, ShareOf(vgpu));
+    if (vgpu.waiting > 0) return true;
+    if (vgpu.in_flight > 0) return !LetsOthersQueue(vgpu);
+    return anticipation_.Expects(vgpu, input, ShareOf(vgpu));
+  }
+  /// Whether work of others may be queued behind the frame in flight of this vGPU. Its program waits for a vertical
+  /// blank after the frame, so the device would be without work. Behind a long frame others would gain nothing.
+  [[nodiscard]] static bool LetsOthersQueue(const VgpuView& vgpu) {
+    return vgpu.blocks && vgpu.frame_gpu <= QueuedWork::kMost;
   }
   [[nodiscard]] bool KeepsClaim(const VgpuView& vgpu, const PolicyInput& input) const {
     return !vgpu.held && vgpu.attached && anticipation_.Persists(vgpu, input, ShareOf(vgpu));
+  }
+
+  [[nodiscard]] bool AnyComesSeldom(const PolicyInput& input) const {
+    return std::ranges::any_of(input.vgpus, [this](const VgpuView& vgpu) {
+      return ServiceOf(vgpu).member && anticipation_.ComesSeldom(vgpu, ShareOf(vgpu));
+    });
   }
 
   [[nodiscard]] bool FreesDevice(const VgpuView& vgpu) const {
@@ -180,7 +200,7 @@ class ProportionalShare final : public Policy {
 
   const ProportionalShareParams params_;
   const Anticipation anticipation_;
-  Instant last_{};
+  QueuedWork work_;
   double center_ = 0;
   double member_weights_ = 0;
   // How long a vGPU may have to wait for work of another vGPU that passed the gate before it: the largest recent

@@ -86,6 +86,46 @@ TEST(ProportionalShare, TheEndOfWorkFreesTheDeviceWhereNobodyWaitsForTheProgram)
   EXPECT_TRUE(b.verdicts[1].frees_device);
 }
 
+/// A vGPU whose presents wait for vertical blanks waits for one, and a greedy one waits at the gate.
+ShareBench BesideOneThatWaitsForABlank() {
+  ShareBench b = Two();
+  VgpuView& blank = b.views[0];
+  blank.waiting = 0;
+  blank.blocks = true;
+  blank.frame_gpu = milliseconds(6);
+  blank.last_active = b.now;
+  VgpuView& greedy = b.views[1];
+  greedy.in_flight = 0;
+  greedy.waiting = 1;
+  greedy.frame_gpu = milliseconds(6);
+  b.Decide();
+  return b;
+}
+
+TEST(ProportionalShare, OneFrameIsQueuedWhileAnotherProgramWaitsForABlank) {
+  ShareBench b = BesideOneThatWaitsForABlank();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+  b.views[1].reserved = milliseconds(6);
+  b.views[1].used += milliseconds(6);
+  b.now += milliseconds(1);
+  b.Decide();
+  EXPECT_LE(b.verdicts[1].allowance, Duration{0}) << "the device has work for 6 ms";
+  EXPECT_GT(b.verdicts[0].allowance, Duration{0}) << "the program that comes seldom does not wait for that";
+  b.now += milliseconds(4);
+  b.Decide();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0}) << "the device has work for 2 ms at most";
+}
+
+TEST(ProportionalShare, FramesAreQueuedWhereNoProgramComesSeldom) {
+  ShareBench b = BesideOneThatWaitsForABlank();
+  b.views[0].attached = false;
+  b.views[1].reserved = milliseconds(6);
+  b.views[1].used += milliseconds(6);
+  b.now += milliseconds(1);
+  b.Decide();
+  EXPECT_GT(b.verdicts[1].allowance, Duration{0});
+}
+
 TEST(ProportionalShare, WhereDecisionsComeLateTheQuantumLastsUntilTheNext) {
   ShareBench b = Two();
   b.policy->Decide({b.now, b.views, milliseconds(10)}, b.verdicts);

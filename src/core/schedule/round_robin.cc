@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/schedule/anticipation.h"
+#include "core/schedule/queued_work.h"
 
 namespace weir::core {
 namespace {
@@ -24,6 +25,7 @@ constexpr Duration kPassedDuring = milliseconds(100);
 struct Credit {
   Duration left{};
   Duration used{};
+  QueuedWork::Probe probe;
 };
 
 /// Deficit round robin. The holder of the turn keeps it while it has work, until its quantum is used up. Frames can't
@@ -43,21 +45,28 @@ class RoundRobin final : public Policy {
   Instant Decide(const PolicyInput& input, std::span<Verdict> verdicts) override {
     bool awake = false;
     std::size_t lately = 0;
+    work_.Pass(input.now);
     for (const VgpuView& vgpu : input.vgpus) {
       lately += Competes(vgpu, input.now, kAloneFor) ? 1 : 0;
       bool fresh = false;
       Credit& credit = credits_.At(vgpu, fresh);
-      if (!fresh) credit.left -= vgpu.used - credit.used;
+      const Duration used = fresh ? Duration{0} : vgpu.used - credit.used;
+      credit.left -= used;
       credit.used = vgpu.used;
+      work_.Add(vgpu, used, credit.probe);
       awake |= Competes(vgpu, input.now, kTurnWatched);
     }
     part_ = 1 / static_cast<double>(std::max<std::size_t>(lately, 1));
     if (lately == 1) return DecideLone(input, verdicts);
+    short_queue_ = !as_gvirt_ && AnyComesSeldom(input);
+    const Duration room = anticipation_.Room(work_.left(), input);
     const VgpuView* holder = Turn(input);
-    for (std::size_t i = 0; i < input.vgpus.size(); ++i)
-      verdicts[i] = {.admission = Admission::kGated,
-                     .allowance = Allow(input.vgpus[i], holder, input.late),
-                     .frees_device = GoesAway(input.vgpus[i])};
+    for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
+      const VgpuView& vgpu = input.vgpus[i];
+      Duration allowance = Allow(vgpu, holder, input.late);
+      if (KeepsQueueShort(vgpu)) allowance = std::min(allowance, room);
+      verdicts[i] = {.admission = Admission::kGated, .allowance = allowance, .frees_device = GoesAway(vgpu)};
+    }
     return awake ? input.now + tick_ : kNever;
   }
 
@@ -79,10 +88,20 @@ class RoundRobin final : public Policy {
     return vgpu.attached && (vgpu.in_flight > 0 || (vgpu.waiting > 0 && !vgpu.held));
   }
 
+  [[nodiscard]] bool KeepsQueueShort(const VgpuView& vgpu) const {
+    return short_queue_ && anticipation_.CouldUse(vgpu, part_);
+  }
+
   /// Whether the next frame of the vGPU arrives after the next tick. A decision at the end of its work then only passes
   /// the turn on sooner.
   [[nodiscard]] bool GoesAway(const VgpuView& vgpu) const {
     return vgpu.in_flight > 0 && (vgpu.blocks || vgpu.least_think >= tick_);
+  }
+
+  [[nodiscard]] bool AnyComesSeldom(const PolicyInput& input) const {
+    return std::ranges::any_of(input.vgpus, [&](const VgpuView& vgpu) {
+      return Competes(vgpu, input.now, kAloneFor) && anticipation_.ComesSeldom(vgpu, part_);
+    });
   }
 
   /// Whether the vGPU is between two frames, and could use its part of the device.
@@ -198,10 +217,12 @@ class RoundRobin final : public Policy {
   const Duration tick_;
   const bool as_gvirt_;  // one vGPU at a time; no vGPU is waited for
   const Anticipation anticipation_;
+  QueuedWork work_;
   double part_ = 1;  // equal part of the device for each vGPU that competed within kAloneFor
   VgpuId holder_;
   std::uint32_t slot_ = 0;
-  bool alone_ = false;  // no other vGPU wants the turn
+  bool alone_ = false;        // no other vGPU wants the turn
+  bool short_queue_ = false;  // a vGPU comes seldom
   SlotStates<Credit> credits_;
 };
 

@@ -61,6 +61,24 @@ TEST(RoundRobin, TheTurnGoesRoundInTheOrderOfSlots) {
   EXPECT_EQ(std::vector(order.begin(), order.begin() + 3), (std::vector{0, 1, 2}));
 }
 
+TEST(RoundRobin, OneFrameIsQueuedWhileAnotherProgramWaitsForABlank) {
+  TurnBench b({milliseconds(6), milliseconds(6)});
+  b.Look();
+  b.views[0].waiting = 0;
+  b.views[0].blocks = true;
+  for (VgpuView& view : b.views) view.frame_gpu = milliseconds(6);
+  ASSERT_EQ(b.Look(), 1);
+  b.views[1].reserved = milliseconds(6);
+  b.views[1].used += milliseconds(6);
+  EXPECT_EQ(b.Look(), -1) << "the device has work for 6 ms";
+  b.now += microseconds(4500);
+  EXPECT_EQ(b.Look(), 1) << "for 1 ms at most";
+  b.views[1].reserved = milliseconds(6);
+  b.views[1].used += milliseconds(6);
+  b.views[0].attached = false;
+  EXPECT_EQ(b.Look(), 1) << "no other program comes seldom";
+}
+
 TEST(RoundRobin, AnEmptyQueueIsSkipped) {
   TurnBench b({milliseconds(2), milliseconds(2), milliseconds(2)});
   b.views[1].waiting = 0;
