@@ -152,7 +152,6 @@ void Agent::Charge(Ticket& ticket, std::int64_t used_ns) noexcept {
 /// the program would fill the driver's queue at once. Returns by how much these charges grow; negative: frames became
 /// known.
 std::int64_t Agent::Keep(Attachment& attachment, int unknown, std::int64_t gpu_ns) {
-  const Lock lock(mutex_);
   const bool counts = unknown != Frame::kNoFrame;
   const int known = counts ? attachment.unknown + 1 - unknown : 1;
   if (counts) attachment.unknown = unknown;
@@ -169,6 +168,10 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   Attachment& attachment = *ticket.attachment;
   const std::int64_t gpu_ns = std::max<std::int64_t>(frame.gpu_ns, 0);
   const std::int64_t reserved_ns = ticket.entered ? ticket.reserved_ns : 0;
+  // Time of the driver's present if it was called at once after the wait
+  const std::int64_t at_once_ns = std::min(frame.present_ns + ticket.wait_ns, frame.end_ns);
+
+  const Lock lock(mutex_);
   const std::int64_t kept_ns = Keep(attachment, frame.unknown, gpu_ns);
   attachment.vgpu().allowance_ns.fetch_sub(gpu_ns + kept_ns - reserved_ns, std::memory_order_relaxed);
   proto::ProcessRegion& process = attachment.process();
@@ -177,10 +180,6 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   const bool last = ticket.entered && process.in_flight.fetch_sub(1, std::memory_order_relaxed) == 1;
   // No stronger order is needed: a daemon that sets the bit at this moment polls again at its next tick anyway.
   if (last && attachment.DoorbellWanted(proto::kRingAtEnd)) attachment.RingDoorbell();
-  // Time of the driver's present if it was called at once after the wait
-  const std::int64_t at_once_ns = std::min(frame.present_ns + ticket.wait_ns, frame.end_ns);
-
-  const Lock lock(mutex_);
   attachment.Push({.sequence = ++attachment.sequence,
                    .kind = static_cast<std::uint32_t>(proto::RecordKind::kFrame),
                    .surface = frame.surface,

@@ -181,7 +181,7 @@ class Agent {
   /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
   bool StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket);
   void Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns);
-  /// Updates what frames with unknown GPU time are charged, and the prediction.
+  /// Updates what frames with unknown GPU time are charged, and the prediction. Requires the lock.
   std::int64_t Keep(Attachment& attachment, int unknown, std::int64_t gpu_ns);
   /// Gives up one reference: the agent's own, or that of a ticket.
   void Release(Attachment* attachment);
