@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -144,11 +145,19 @@ Status AwaitDaemon(const Places& places, const std::string& why, const std::stri
 Status EnsureDaemon(const Places& places, const std::string& vgpu) {
   const auto status = ControlClient(places.socket).Get("/v1/status");
   if (status) return Ok();
-  if (status.error().code != Errc::kUnavailable || places.socket_named) return status.error();
-  const std::string mark = daemon::ServingMark::PathIn(places.run_dir);
+  if (status.error().code != Errc::kUnavailable) return status.error();
+  const std::string run_dir =
+      places.socket_named ? std::filesystem::path(places.socket).parent_path().string() : places.run_dir;
+  const std::string mark = daemon::ServingMark::PathIn(run_dir);
   if (access(mark.c_str(), F_OK) == 0)
-    return AwaitDaemon(places, "the daemon of " + places.run_dir + " has crashed or is starting",
-                       "start it with 'weir serve', or remove " + mark + " to let 'weir run' start a private one");
+    return AwaitDaemon(places, "the daemon of " + run_dir + " has crashed or is starting",
+                       places.socket_named ? "start it with 'weir serve'"
+                                           : "start it with 'weir serve', or remove " + mark +
+                                                 " to let 'weir run' start a private one");
+  if (places.socket_named)
+    return Fail(status.error().code,
+                fmt::format("{}; no private daemon is started, since --socket or WEIR_SOCKET names the socket",
+                            status.error().message));
   if (!vgpu.empty())
     return AwaitDaemon(places, "no daemon runs, and the vGPU '" + vgpu + "' needs one that stays",
                        "start it with 'weir serve'");

@@ -175,9 +175,9 @@ class AfterACrash(unittest.TestCase):
         self.node.create("game")
         self.node.kill()
 
-    def run_beside_a_restart(self, *arguments):
-        program = subprocess.Popen([e2e.WEIR, "--run-dir", self.node.run_dir, "run", *arguments, "--", "true"],
-                                   stderr=subprocess.PIPE, text=True)
+    def run_beside_a_restart(self, *arguments, place=None):
+        program = subprocess.Popen([e2e.WEIR, *(place or ["--run-dir", self.node.run_dir]), "run", *arguments, "--",
+                                    "true"], stderr=subprocess.PIPE, text=True)
         self.addCleanup(program.kill)
         said = program.stderr.readline()
         self.assertIn("has crashed or is starting; waiting up to 10 s", said)
@@ -191,6 +191,16 @@ class AfterACrash(unittest.TestCase):
 
     def test_a_program_without_a_vgpu_waits_for_the_daemon(self):
         self.run_beside_a_restart()
+
+    def test_a_program_whose_socket_is_named_waits_for_the_daemon(self):
+        self.run_beside_a_restart(place=["--socket", os.path.join(self.node.run_dir, "control.sock")])
+
+    def test_no_private_daemon_is_started_where_the_socket_is_named(self):
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run([e2e.WEIR, "run", "--", "true"], capture_output=True, text=True, timeout=e2e.PATIENCE,
+                                  env={**os.environ, "WEIR_SOCKET": os.path.join(empty, "control.sock")})
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertIn("no private daemon is started, since --socket or WEIR_SOCKET names the socket", done.stderr)
 
     def test_a_daemon_that_does_not_return_is_reported_with_a_remedy(self):
         done = weir("run", "--", "true", run_dir=self.node.run_dir)
