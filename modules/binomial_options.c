@@ -100,6 +100,7 @@ static int fold(const weir_run* run, cl_kernel kernel, cl_mem* buffers, uint64_t
 
 static int execute(const weir_run* run) {
   uint64_t n, steps;
+  if (module_arguments_known(run, "n steps")) return 1;
   if (module_argument(run, "n", 256, 1, 1u << 20, &n) || module_argument(run, "steps", 512, 1, STEPS_MAX, &steps))
     return 1;
   cl_int error = CL_SUCCESS;

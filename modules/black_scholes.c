@@ -90,6 +90,7 @@ static int price(const weir_run* run, cl_kernel kernel, cl_mem* buffers, uint64_
 
 static int execute(const weir_run* run) {
   uint64_t n, rounds;
+  if (module_arguments_known(run, "n rounds")) return 1;
   if (module_argument(run, "n", 65536, 1, 4u << 20, &n) || module_argument(run, "rounds", 4, 1, 100000, &rounds))
     return 1;
   cl_int error = CL_SUCCESS;

@@ -133,6 +133,7 @@ static int bisect(const weir_run* run, cl_kernel kernel, const matrix* m, cl_mem
 
 static int execute(const weir_run* run) {
   matrix m;
+  if (module_arguments_known(run, "n")) return 1;
   if (module_argument(run, "n", 1024, 2, 1u << 18, &m.n)) return 1;
   m.diagonal = run->allocate(run, m.n * sizeof(float));
   m.squared = run->allocate(run, m.n * sizeof(float));

@@ -37,6 +37,27 @@ static inline int module_argument(const weir_run* run, const char* name, uint64_
   return 0;
 }
 
+/* Fails the run if an argument is none of `known`, as "n steps": a misspelt name must not mean the default. */
+static inline int module_arguments_known(const weir_run* run, const char* known) {
+  for (const char* at = run->arguments + strspn(run->arguments, " "); *at != '\0'; at += strspn(at, " ")) {
+    const size_t word = strcspn(at, " "), name = strcspn(at, " =");
+    int found = 0;
+    for (const char* is = known; *is != '\0' && !found; is += strspn(is, " ")) {
+      const size_t length = strcspn(is, " ");
+      found = length == name && name < word && strncmp(is, at, name) == 0;
+      is += length;
+    }
+    if (!found) {
+      char words[160];
+      snprintf(words, sizeof words, "unknown argument '%.*s'; the arguments are NAME=NUMBER, and the names: %s",
+               word < 40 ? (int)word : 40, at, known);
+      return run->fail(run, words);
+    }
+    at += word;
+  }
+  return 0;
+}
+
 /* Fails the run unless all is well: "writing the strikes: OpenCL error -5". */
 static inline int module_failed(const weir_run* run, cl_int error, const char* attempted) {
   char words[160];

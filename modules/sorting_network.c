@@ -67,6 +67,7 @@ static int sort(const weir_run* run, cl_kernel kernel, cl_mem* buffer, uint32_t*
 
 static int execute(const weir_run* run) {
   uint64_t n;
+  if (module_arguments_known(run, "n")) return 1;
   if (module_argument(run, "n", 65536, 2, 4u << 20, &n)) return 1;
   if (run->input != NULL) n = run->input_bytes / sizeof(uint32_t);
   if (n < 2 || (n & (n - 1)) != 0 || (run->input != NULL && run->input_bytes % sizeof(uint32_t) != 0))

@@ -105,6 +105,7 @@ class InAVgpu(WithAService):
                 self.assertEqual(list(struct.unpack("<4I", written.read())), sorted(keys))
         self.refused(70, "power of two", "run", "sorting_network", "sorting-network", "--input", e2e.WEIR)
         self.refused(70, "a whole number from", "run", "eigenvalue", "eigenvalue", "--args", "n=-3")
+        self.refused(70, "unknown argument 'size=64'", "run", "eigenvalue", "eigenvalue", "--args", "n=64 size=64")
         self.ok("rm", "eigenvalue")
         self.refused(3, "no module is registered as 'eigenvalue'", "run", "eigenvalue", "eigenvalue")
 
