@@ -117,11 +117,12 @@ void AddTop(Command app, Session& session) {
       "\n"
       "COLUMNS\n"
       "  GOT/PROMISED frames per second in the last second, of programs that compute tasks per second, and whether a\n"
-      "  promised rate is kept, or ignored by the policy; the line beside it is the last 60 pictures. P50 and P99 of a "
-      "frame's latency (the time "
-      "between two presents) in the last 10 s, the\n"
-      "  latter against the promised latency. GPU of the device's capacity. LATE frames that broke the promise, of\n"
-      "  those in the last 60 pictures. WAIT of wall time at the gate, PACE slept to keep an even pace.\n"
+      "  promised rate is kept, or ignored by the policy; the line beside it is the last 60 pictures. P50 and P99 of "
+      "a\n"
+      "  frame's latency (the time between two presents) in the last 10 s, the latter against the promised latency.\n"
+      "  GPU of the device's capacity. LATE frames that broke the promise, of those in the last 60 pictures. WAIT is\n"
+      "  the part of the time that a process of the vGPU waits at the gate, PACE the part that it sleeps to keep an\n"
+      "  even pace.\n"
       "  Columns that don't fit are left out, PROGRAMS first.\n",
       session);
   command.AddParsed("--interval", "TIME", flags->interval, ParseDuration, "Time between two pictures (default 1 s)");

@@ -43,6 +43,11 @@ Got Compare(std::string got, double promised, const char* unit, bool kept, Glyph
   return {fmt::format("{}/{:g} {} {}", got, promised, unit, mark), kept ? Style::kGood : Style::kBad};
 }
 
+/// The mean of a vGPU's processes, where `share` is the sum over their threads.
+double OfEachProcess(const VgpuView& v, double share) {
+  return std::min(share / static_cast<double>(std::max<std::size_t>(v.processes.size(), 1)), 1.0);
+}
+
 /// Whether the rate is below the promised one because the program waits for other vGPUs, and not because it wants fewer
 /// frames.
 bool WaitsForOthers(const VgpuView& v, const VgpuHistory& history) {
@@ -137,8 +142,12 @@ const std::array<TopColumn, 13>& Columns() {
        [](const Row& r) {
          return Cell{Late(r.history, r.v), r.history.LateFraction() > 0.01 ? Style::kWarning : Style::kPlain};
        }},
-      {{"WAIT", kAlignRight}, 4, [](const Row& r) { return Cell{FormatPercent(r.v.window.wait_share)}; }},
-      {{"PACE", kAlignRight}, 10, [](const Row& r) { return Cell{FormatPercent(r.v.window.pace_share)}; }},
+      {{"WAIT", kAlignRight},
+       4,
+       [](const Row& r) { return Cell{FormatPercent(OfEachProcess(r.v, r.v.window.wait_share))}; }},
+      {{"PACE", kAlignRight},
+       10,
+       [](const Row& r) { return Cell{FormatPercent(OfEachProcess(r.v, r.v.window.pace_share))}; }},
       {{"PROGRAMS"},
        11,
        [](const Row& r) {

@@ -89,6 +89,14 @@ TEST(RenderTop, AProgramThatAsksLessOftenMissesNoPromise) {
   EXPECT_NE(Rendered(snapshot).find("31.0/60 fps ✗"), std::string::npos) << "it waited for others";
 }
 
+TEST(RenderTop, WaitsAreThoseOfEachProcess) {
+  Snapshot snapshot = KnownSnapshot();
+  snapshot.vgpus[0].window.wait_share = 2.4;
+  EXPECT_NE(Rendered(snapshot).find("  100 %"), std::string::npos) << "several threads of one process";
+  snapshot.vgpus[0].processes.resize(4, snapshot.vgpus[0].processes[0]);
+  EXPECT_NE(Rendered(snapshot).find("  60 %"), std::string::npos) << Rendered(snapshot);
+}
+
 TEST(RenderTop, ComparesTasksASecondWithThosePromised) {
   Snapshot snapshot = KnownSnapshot();
   snapshot.vgpus[0].settings = {.weight = 50, .tasks_per_s = 50};

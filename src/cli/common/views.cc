@@ -139,8 +139,9 @@ Result<VgpuView> VgpuFromJson(const json& object) {
   const json& kept = Field(Field(object, "promise"), "kept_by_policy");
   v.promise_ignored = kept.is_boolean() && !kept.get<bool>();
   v.warnings = TextsField(Field(object, "promise"), "warnings");
-  if (std::string rounding = TextField(Field(object, "memory"), "rounding"); !rounding.empty())
-    v.warnings.push_back(std::move(rounding));
+  for (const char* about : {"rounding", "beyond"})
+    if (std::string text = TextField(Field(object, "memory"), about); !text.empty())
+      v.warnings.push_back(std::move(text));
   v.sale = TextField(object, "sale");
   v.cap_now = NumberField(object, "cap_now");
   v.ephemeral = BoolField(object, "ephemeral");
