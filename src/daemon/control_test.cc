@@ -297,7 +297,9 @@ TEST_F(ControlTest, ReportsEvents) {
   Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.5})");
   Ask("POST", "/v1/vgpus", R"({"name":"b","cap":9})");  // an invalid request, not a refused sale
   Ask("PATCH", "/v1/vgpus/a", R"({"cap":0.4})");
-  Ask("PATCH", "/v1/vgpus/a", R"({"weight":4})");
+  Ask("PATCH", "/v1/vgpus/a", R"({"weight":4,"fps":30})");
+  Ask("PATCH", "/v1/vgpus/a", R"({"weight":4})");  // no change
+  for (const char* what : {"pause", "pause", "resume"}) Ask("POST", std::string("/v1/vgpus/a/") + what);
   Ask("DELETE", "/v1/vgpus/a");
   const json told = Ask("GET", "/v1/events").body;
   std::vector<std::string> kinds, vgpus;
@@ -308,9 +310,12 @@ TEST_F(ControlTest, ReportsEvents) {
     EXPECT_EQ(event["number"], kinds.size());
     EXPECT_GT(event["utc_ns"].get<std::int64_t>(), 1'600'000'000'000'000'000);
   }
-  EXPECT_EQ(kinds, (std::vector<std::string>{"oversell", "policy", "sold", "refused", "sold", "removed"}));
-  EXPECT_EQ(vgpus, (std::vector<std::string>{"", "", "a", "b", "a", "a"}));
-  EXPECT_EQ(told["next"], 6);
+  EXPECT_EQ(kinds, (std::vector<std::string>{"oversell", "policy", "sold", "refused", "changed", "sold", "changed",
+                                             "paused", "resumed", "removed"}));
+  EXPECT_EQ(vgpus, (std::vector<std::string>{"", "", "a", "b", "a", "a", "a", "a", "a", "a"}));
+  EXPECT_EQ(told["events"][4]["text"], "cap 0.7 to 0.4");
+  EXPECT_EQ(told["events"][6]["text"], "weight 100 to 4, fps 0 to 30");
+  EXPECT_EQ(told["next"], 10);
   EXPECT_EQ(told["lost"], 0);
   EXPECT_NE(told["events"][1]["text"].get<std::string>().find("period_ms=4"), std::string::npos);
   EXPECT_EQ(told["events"][2]["text"], "a ceiling of 70 %, guaranteed; cap now 70 %");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <utility>
 
 #include "daemon/node.h"
 #include "daemon/tenancy.h"
@@ -169,8 +170,10 @@ Result<VgpuReport> Node::Set(const std::string& name, const engine::VgpuSettings
     return set.error();
   }
   const bool other_cap = settings.cap != tenancy->saved.settings.cap;
+  const std::string changed = engine::ChangedSettingsText(tenancy->saved.settings, settings);
   tenancy->saved.settings = settings;
   tenancy->executor->SetPartition(settings.partition);
+  if (!changed.empty()) Note({.device = tenancy->saved.device, .kind = "changed", .vgpu = name, .text = changed});
   if (other_cap) NoteSold(tenancy->saved.id);
   Save();
   return ReportOf(platform::Now(), *tenancy);
@@ -179,7 +182,11 @@ Result<VgpuReport> Node::Set(const std::string& name, const engine::VgpuSettings
 Result<VgpuReport> Node::Pause(const std::string& name, bool paused) {
   WEIR_TRY(Tenancy * tenancy, Find(name));
   WEIR_TRY_STATUS(TryStep(engine::PauseVgpu{tenancy->saved.id, paused}));
-  tenancy->saved.paused = paused;
+  if (paused != std::exchange(tenancy->saved.paused, paused))
+    Note({.device = tenancy->saved.device,
+          .kind = paused ? "paused" : "resumed",
+          .vgpu = name,
+          .text = paused ? "its programs wait at their gates" : "its programs go on"});
   Save();
   return ReportOf(platform::Now(), *tenancy);
 }

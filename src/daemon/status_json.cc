@@ -42,7 +42,8 @@ ordered_json MemoryJson(const engine::VgpuStatus& status) {
                    {"held_slots", status.memory.elastic ? status.memory.limit : 0},
                    {"here_slots", status.memory.here},
                    {"waits", status.memory_waits},
-                   {"rounding", engine::MemoryRoundingText(status.settings)}};
+                   {"rounding", engine::MemoryRoundingText(status.settings)},
+                   {"beyond", status.memory_beyond}};
   proto::ExecutorStatistics::Fields([&](const proto::StatisticInfo& info, auto member, auto) {
     if (info.name != nullptr) out[info.name] = proto::NumberOf(status.memory_sample.stats.*member);
   });

@@ -87,6 +87,7 @@ struct VgpuStatus {
   MemoryGrant memory;
   std::uint32_t memory_min = 0;
   bool memory_waits = false;   // a command waits for slots that are assigned to others
+  std::string memory_beyond;   // that its limit is above the device's memory; empty: it is not
   MemorySample memory_sample;  // as last reported by its executor
 };
 

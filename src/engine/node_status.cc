@@ -108,6 +108,7 @@ VgpuStatus NodeEngine::StatusOf(Instant now, const Vgpu_& vgpu, double device_us
                     .memory = MemoryOf(vgpu),
                     .memory_min = vgpu.device->memory ? vgpu.device->memory->balloon.MinOf(vgpu.id) : 0,
                     .memory_waits = vgpu.device->memory && vgpu.device->memory->turns.Waits(vgpu.id),
+                    .memory_beyond = MemoryBeyondText(vgpu.settings, vgpu.device->spec.memory),
                     .memory_sample = vgpu.memory_sample};
   status.gpu_share = device_use > 0 ? status.gpu_use / device_use : 0;
   status.state = vgpu.paused                             ? VgpuState::kPaused

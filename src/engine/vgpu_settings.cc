@@ -57,18 +57,42 @@ std::string MemoryRoundingText(const VgpuSettings& settings) {
   return text.empty() ? text : fmt::format("memory is given in slots of {} MiB: {}", slot_mib, text);
 }
 
+std::string MemoryBeyondText(const VgpuSettings& settings, Bytes device) {
+  if (device.count == 0 || settings.memory_max <= device) return {};
+  const auto mib = [](Bytes bytes) { return static_cast<double>(bytes.count) / (1 << 20); };
+  return fmt::format("the limit of {:g} MiB of memory is above the {:g} MiB of the device", mib(settings.memory_max),
+                     mib(device));
+}
+
+namespace {
+
+std::string ValueText(auto value) {
+  if constexpr (kIsChoice<decltype(value)>)
+    return std::string(core::NameOf(value));
+  else
+    return fmt::format("{:.15g}", SettingNumber(value));
+}
+
+}  // namespace
+
 std::string SettingsText(const VgpuSettings& settings) {
   std::string out;
   VgpuSettings::Fields([&](const SettingInfo& info, auto member) {
     const auto value = settings.*member;
-    if (value == VgpuSettings{}.*member) return;
-    out += out.empty() ? "" : ", ";
-    if constexpr (kIsChoice<std::remove_cvref_t<decltype(value)>>)
-      out += fmt::format("{} {}", info.name, core::NameOf(value));
-    else
-      out += fmt::format("{} {:.15g}", info.name, SettingNumber(value));
+    if (value != VgpuSettings{}.*member)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", info.name, ValueText(value));
   });
   return out.empty() ? "defaults" : out;
+}
+
+std::string ChangedSettingsText(const VgpuSettings& before, const VgpuSettings& after) {
+  std::string out;
+  VgpuSettings::Fields([&](const SettingInfo& info, auto member) {
+    const auto old = before.*member, value = after.*member;
+    if (value != old)
+      out += fmt::format("{}{} {} to {}", out.empty() ? "" : ", ", info.name, ValueText(old), ValueText(value));
+  });
+  return out;
 }
 
 }  // namespace weir::engine

@@ -144,7 +144,14 @@ Status CheckSettings(const VgpuSettings& settings);
 /// all are whole slots.
 std::string MemoryRoundingText(const VgpuSettings& settings);
 
+/// Text about a limit above the memory of the device, so that it limits nothing. Empty: it is not; or the memory of the
+/// device is not known (0).
+std::string MemoryBeyondText(const VgpuSettings& settings, Bytes device);
+
 /// The settings that differ from the defaults, as "weight 50, fps 60"; "defaults" if none does.
 std::string SettingsText(const VgpuSettings& settings);
+
+/// The settings that differ, as "weight 100 to 50, fps 0 to 60"; empty: none.
+std::string ChangedSettingsText(const VgpuSettings& before, const VgpuSettings& after);
 
 }  // namespace weir::engine

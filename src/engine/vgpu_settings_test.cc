@@ -81,5 +81,20 @@ TEST(VgpuSettings, TextNamesWhatDiffersFromTheDefault) {
   EXPECT_EQ(SettingsText({.partition = core::PartitionMode::kStay}), "partition never");
 }
 
+TEST(VgpuSettings, TextOfAChangeHasTheOldAndTheNewValues) {
+  EXPECT_EQ(ChangedSettingsText({.weight = 50}, {.weight = 50}), "");
+  EXPECT_EQ(ChangedSettingsText({.weight = 50, .cap = Share::FromFraction(0.25)},
+                                {.fps = 59.94, .partition = core::PartitionMode::kStay}),
+            "weight 50 to 100, cap 0.25 to 1, fps 0 to 59.94, partition auto to never");
+}
+
+TEST(VgpuSettings, ALimitAboveTheMemoryOfTheDeviceIsTold) {
+  EXPECT_EQ(MemoryBeyondText({.memory_max = MiB(2048)}, MiB(2048)), "");
+  EXPECT_EQ(MemoryBeyondText({.memory_max = MiB(2112)}, MiB(2048)),
+            "the limit of 2112 MiB of memory is above the 2048 MiB of the device");
+  EXPECT_EQ(MemoryBeyondText({.memory_max = MiB(2112)}, {}), "") << "unknown";
+  EXPECT_EQ(MemoryBeyondText({}, MiB(2048)), "") << "no limit";
+}
+
 }  // namespace
 }  // namespace weir::engine

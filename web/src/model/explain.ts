@@ -26,6 +26,21 @@ const MEANINGS: Record<string, Meaning> = {
     title: "Removed",
     why: "The vGPU is gone. What it used is free for the others.",
   },
+  changed: {
+    tone: "neutral",
+    title: "Settings changed",
+    why: "Someone gave the vGPU other settings. Its programs feel it at once.",
+  },
+  paused: {
+    tone: "warning",
+    title: "Paused",
+    why: "The vGPU's programs wait until somebody resumes it.",
+  },
+  resumed: {
+    tone: "good",
+    title: "Resumed",
+    why: "The vGPU's programs go on.",
+  },
   full: {
     tone: "warning",
     title: "No place",
