@@ -44,7 +44,7 @@ struct SaleTerms {
   std::int64_t at_ns = 0;
   core::Sale sale = core::Sale::kGuaranteed;
   double ceiling = 1;
-  double fps = 0;  // promised
+  double fps = 0;  // promised, by a rate or a latency; 0: it was promised its ceiling
 };
 
 /// How a device is sold from `at_ns` on.

@@ -31,7 +31,10 @@ void Simulation::NoteTerms(Gate& gate) {
   Node& node = nodes_[gate.node];
   if (!gate.sold || !node.up || !node.engine->Vgpu(now_, gate.id)) return;
   gate.sale = node.engine->SaleOf(gate.id);
-  const double ceiling = gate.settings.cap.Fraction(), fps = gate.settings.promised_rate();
+  const double ceiling = gate.settings.cap.Fraction();
+  // A promised latency is a rate, too: the longest interval between two frames.
+  const double by_latency = gate.settings.latency > Duration{0} ? 1 / SecondsOf(gate.settings.latency) : 0;
+  const double fps = std::max(gate.settings.promised_rate(), by_latency);
   if (!gate.record.terms.empty()) {
     const SaleTerms& last = gate.record.terms.back();
     if (last.sale == gate.sale && last.ceiling == ceiling && last.fps == fps) return;
