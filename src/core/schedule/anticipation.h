@@ -41,9 +41,11 @@ struct Anticipation {
     return vgpu.attached && !vgpu.held && !CouldUse(vgpu, share);
   }
   /// How much work may be queued now, so that the device has work until the next decision and little beyond. A charge
-  /// is seen up to one tick after the work has begun.
+  /// is seen up to one tick after the work has begun. The longest recent delay counts up to two ticks: after one long
+  /// delay, programs would miss their blanks for a second, which costs more than a device that idles until a late
+  /// decision.
   [[nodiscard]] Duration Room(Duration work_left, const PolicyInput& input) const {
-    return std::max(2 * tick + input.late + kLookSpacing - work_left, Duration{0});
+    return std::max(2 * tick + std::min(input.late, 2 * tick) + kLookSpacing - work_left, Duration{0});
   }
   /// Whether the vGPU has competed until now without a pause of `grace`, or of two ticks where these are longer.
   [[nodiscard]] bool Persists(const VgpuView& vgpu, const PolicyInput& input, double share) const {
