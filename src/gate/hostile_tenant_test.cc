@@ -253,8 +253,7 @@ TEST_F(HostileTenant, ExtremeFiguresDoNotOverflow) {
     EXPECT_LE(-kDayNs, host_.AllowanceNs());
     EXPECT_LE(host_.AllowanceNs(), kDayNs);
     client.process().reserved_ns = figure;
-    const std::int64_t reserved_ns =
-        host_.With([](VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); });
+    const std::int64_t reserved_ns = host_.ReservedNs();
     EXPECT_LE(0, reserved_ns);
     EXPECT_LE(reserved_ns, kDayNs);
   }

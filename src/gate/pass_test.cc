@@ -22,21 +22,18 @@ TEST_F(Gate, WhatIsReservedOnEntryIsSettledOnLeaving) {
   ASSERT_TRUE(Attach(agent));
   host().SetAllowance(10'000'000'000);
   host().SetMode(GateMode::kGated);
-  const auto reserved = [this] {
-    return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); });
-  };
   Prng prng(20180521);
   std::int64_t used = 0;
   for (int i = 0; i < 200; ++i) {
     const Ticket ticket = EnterNow(agent);
     ASSERT_NE(ticket.attachment, nullptr);
     EXPECT_GT(ticket.reserved_ns, 0);
-    EXPECT_EQ(reserved(), ticket.reserved_ns);
+    EXPECT_EQ(host().ReservedNs(), ticket.reserved_ns);
     EXPECT_EQ(host().AllowanceNs(), 10'000'000'000 - used - ticket.reserved_ns);
     const std::int64_t gpu_ns = prng.Between(0, 20'000'000);
     used += gpu_ns;
     LeaveNow(agent, ticket, gpu_ns);
-    EXPECT_EQ(reserved(), 0);
+    EXPECT_EQ(host().ReservedNs(), 0);
   }
   EXPECT_EQ(host().AllowanceNs(), 10'000'000'000 - used);
   EXPECT_EQ(host().InFlight(), 0u);
@@ -48,9 +45,6 @@ TEST_F(Gate, FramesOfUnknownGpuTimeStayChargedAndReserved) {
   ASSERT_TRUE(Attach(agent));
   host().SetAllowance(1'000'000'000);
   host().SetMode(GateMode::kGated);
-  const auto reserved = [this] {
-    return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); });
-  };
   const auto leave = [&](std::int64_t gpu_ns, int unknown) {
     agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = gpu_ns, .unknown = unknown});
   };
@@ -58,13 +52,13 @@ TEST_F(Gate, FramesOfUnknownGpuTimeStayChargedAndReserved) {
   EXPECT_EQ(host().AllowanceNs(), 994'000'000);
   leave(0, 1);
   leave(0, 2);
-  EXPECT_EQ(reserved(), 12'000'000) << "two frames";
+  EXPECT_EQ(host().ReservedNs(), 12'000'000) << "two frames";
   EXPECT_EQ(host().AllowanceNs(), 982'000'000);
   leave(6'000'000, 2);
-  EXPECT_EQ(reserved(), 12'000'000);
+  EXPECT_EQ(host().ReservedNs(), 12'000'000);
   EXPECT_EQ(host().AllowanceNs(), 976'000'000);
   leave(18'000'000, 0);
-  EXPECT_EQ(reserved(), 0) << "the device has caught up";
+  EXPECT_EQ(host().ReservedNs(), 0) << "the device has caught up";
   EXPECT_EQ(host().AllowanceNs(), 970'000'000) << "five frames of 6 ms";
 }
 
@@ -78,7 +72,7 @@ TEST_F(Gate, ABatchChangesNothingOfWhatFramesAreCharged) {
   EXPECT_EQ(host().AllowanceNs(), 988'000'000);
   agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = 6'000'000});
   EXPECT_EQ(host().AllowanceNs(), 982'000'000);
-  EXPECT_EQ(host().With([](VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); }), 6'000'000);
+  EXPECT_EQ(host().ReservedNs(), 6'000'000);
 }
 
 TEST_F(Gate, NegativeGpuTimeCountsAsZero) {

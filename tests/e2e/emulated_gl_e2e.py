@@ -113,7 +113,7 @@ class Shim(WithDriver):
 
     def test_charges_are_the_models(self):
         # The shim compares the timestamps of its first frames with the duration of glFinish. If the host delayed the
-        # program by a whole frame, the shim would reject the timestamps; therefore frames are long here. Beside other
+        # program by seven frames, the shim would reject the timestamps; therefore frames are long here. Beside other
         # work of the host the first frames were charged too much once, so the time after the first pause is compared.
         # The program runs promptly: beside five other tests one of its pauses was charged with nine frames, too.
         if emulated.run_promptly(True):

@@ -115,15 +115,18 @@ class Caps(emulated.WithEmulatedNode):
         cap_holds(0.1)
 
 
+FIFO_CARD = """[[device]]
+name = "Card"
+memory = "2 GiB"
+arbitration = "fifo"
+"""
+
+
 class PresentsThatBlock(emulated.WithEmulatedNode):
     """glxgears draws 2 ms a frame and waits for the vertical blank of 60 Hz in its present: it uses 0.12 of the device. A
     device that does not preempt, and a program that takes all that it can get."""
     prompt_if_permitted = True
-    description = """[[device]]
-name = "Card"
-memory = "2 GiB"
-arbitration = "fifo"
-[[program]]
+    description = FIFO_CARD + """[[program]]
 name = "glxgears"
 frame = "2 ms"
 drawn = false
@@ -157,11 +160,7 @@ class AlmostTooLate(emulated.WithEmulatedNode):
     """glxgears at 60 Hz and a greedy program, both with frames of 6 ms. glxgears misses its blank where two frames of the
     greedy program are queued before its own."""
     prompt_if_permitted = True
-    description = """[[device]]
-name = "Card"
-memory = "2 GiB"
-arbitration = "fifo"
-[[program]]
+    description = FIFO_CARD + """[[program]]
 name = "*"
 frame = "6 ms"
 drawn = false

@@ -79,6 +79,10 @@ class GateHost {
   std::int64_t AllowanceNs(std::size_t index = 0) {
     return With(index, [](gate::VgpuGate& gate) { return gate.AllowanceNs(); });
   }
+  /// Of the vGPU's first process.
+  std::int64_t ReservedNs(std::size_t index = 0) {
+    return With(index, [](gate::VgpuGate& gate) { return gate.processes().begin()->second->ReservedNs(); });
+  }
   std::size_t Processes(std::size_t index = 0) {
     return With(index, [](gate::VgpuGate& gate) { return gate.processes().size(); });
   }

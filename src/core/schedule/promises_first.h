@@ -4,7 +4,8 @@
 // credit, others are admitted only when the device is about to run out of work.
 //
 //   frame credit       frames: (time / promised interval) - (charged / cost of a frame), within bounds. For a vGPU that
-//                      was sold a share, without a rate and a latency: credit for kernels, with the interval cost / cap
+//                      was sold a share, and neither a rate nor a latency: credit for kernels, with the interval
+//                      cost / cap
 //   on the device      (charged GPU time) - (time that has passed), at least zero
 //   admission order    first, at once, the waiting vGPU with frame credit whose frame must begin soonest to be on time
 //                      (least laxity first), unless a frame with credit is being drawn; then the other vGPUs with

@@ -8,8 +8,8 @@
 //
 // Charges are exact in the end, so errors of predictions do not add up. An error from the time before, when a program's
 // first frames were charged less than they took, would remain for as long as the device is busy. The frame of a program
-// that waits for vertical blanks corrects it: the frame is in flight until its work has ended, behind all work that was
-// queued before. It corrects it by little, since a decision does not tell which of several frames came first.
+// that waits for vertical blanks corrects the error: it is in flight until its work has ended, behind all work that was
+// queued before. One frame corrects at most 0.3 ms, since a decision does not tell which of several frames came first.
 #pragma once
 
 #include <algorithm>
