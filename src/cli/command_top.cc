@@ -79,7 +79,7 @@ Result<int> Live(const ControlClient& client, const TopFlags& flags) {
   while (true) {
     const Instant next = platform::Now() + flags.interval;
     for (bool show = true; platform::Now() < next;) {
-      if (show) screen.Show(RenderTop(snapshot, history, OptionsOf(flags)) + away + hint);
+      if (show) screen.Show(fmt::format("{}{}{}", RenderTop(snapshot, history, OptionsOf(flags)), away, hint));
       std::fflush(stdout);
       const Woke woke = signals.WaitForMore(std::max(next - platform::Now(), Duration(0)), keyboard.fd());
       if (woke == Woke::kStopSignal)

@@ -106,7 +106,7 @@ constexpr auto kAlignRight = Table::Align::kRight;
 
 // The list of all columns, in their order.
 const std::array<TopColumn, 13>& Columns() {
-  static const std::array<TopColumn, 13> columns{{
+  static const std::array<TopColumn, 13> kColumns{{
       {{"VGPU"},
        0,
        [](const Row& r) {
@@ -154,7 +154,7 @@ const std::array<TopColumn, 13>& Columns() {
          return Cell{ProgramsText(r.v), Style::kFaint};
        }},
   }};
-  return columns;
+  return kColumns;
 }
 
 Table MakeTable(const Snapshot& snapshot, const TopHistory& history, Glyphs glyphs, int rank_max,
