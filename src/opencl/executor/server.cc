@@ -35,8 +35,10 @@ constexpr Duration kAttachPatience = seconds(2);
 constexpr std::size_t kPendingPerUidMax = 64;
 /// Limit of the connections that one pass of the event loop accepts.
 constexpr int kAcceptsPerVisit = 64;
-/// The time that a stopped session has before the process ends.
+/// The time that a stopped session has before the process ends: with a kernel that runs, and without one. A session
+/// without a kernel ends by itself, which takes its thread some time on a busy host.
 constexpr Duration kEndWithin = milliseconds(500);
+constexpr Duration kEndIdleWithin = seconds(10);
 constexpr std::size_t kSessionsMax = 256;
 /// Without a memory limit of the vGPU, the device's memory is reported and used, but at least this much.
 constexpr std::uint64_t kArenaBytesMin = 64ULL << 20;
@@ -298,12 +300,14 @@ void Server::Tick(std::int64_t now_ns) {
       seat->session->Stop();
       seat->stopped_ns = now_ns;
     }
-    all_stuck = all_stuck && seat->stopped_ns != 0 && now_ns - seat->stopped_ns > kEndWithin.count();
+    const Duration within = seat->session->BusySinceNs() != 0 ? kEndWithin : kEndIdleWithin;
+    all_stuck = all_stuck && seat->stopped_ns != 0 && now_ns - seat->stopped_ns > within.count();
     seat->session->ChargeInFlight(now_ns);  // before the watchdog, which may end the process
     Watch(*seat->session, now_ns);
     ++seat;
   }
-  // All clients have left and a kernel still runs. It cannot be cancelled, and its memory must be freed.
+  // All clients have left and what they started has not ended. A kernel cannot be cancelled, and the memory must be
+  // freed.
   if (all_stuck && !seats_.empty()) std::_Exit(0);
 }
 
