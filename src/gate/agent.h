@@ -71,8 +71,8 @@ struct Frame {
   std::int64_t submit_ns = 0;   // call of the driver's present, after the gate; 0: at once after the wait
   std::int64_t end_ns = 0;      // return of present, or the end of the frame's work where Leave precedes the present
   std::int64_t gpu_ns = 0;      // in the device's unit: what has become known since the last frame
-  // Presented frames, this one included, whose GPU time is not known yet; kNoFrame: this is a batch, whose time is in
-  // gpu_ns as far as it is known.
+  // Frames or batches, this one included, whose GPU time is not known yet; kNoFrame: this is a batch of a context that
+  // has one in flight at most.
   static constexpr int kNoFrame = -1;
   int unknown = kNoFrame;
   std::int64_t sync_ns = 0;         // spent synchronising with the device

@@ -100,8 +100,8 @@ unsigned long long BeforeVulkanImage(unsigned long long window, int ahead, unsig
 void ForgetVulkanWindow(unsigned long long window) {
   if (VulkanShim* vulkan = Vulkan()) vulkan->ForgetWindow(window);
 }
-void ReportVulkanTime(long long gpu_ns) {
-  if (VulkanShim* vulkan = Vulkan()) vulkan->ReportTime(gpu_ns);
+void ReportVulkanTime(unsigned made, unsigned known, long long gpu_ns) {
+  if (VulkanShim* vulkan = Vulkan()) vulkan->ReportTime(made, known, gpu_ns);
 }
 int WantedVulkanTimestamps() {
   VulkanShim* vulkan = Vulkan();

@@ -48,6 +48,8 @@ class Api {
   virtual void Synchronise(proto::FrameSync, std::uint32_t /*surface*/) {}
   /// Submits recorded work to the device.
   virtual void Flush() {}
+  /// Whether AwaitLastBatch waits, so that a context has one batch in flight at most.
+  [[nodiscard]] virtual bool AwaitsBatches() const { return false; }
   /// Waits until the device has completed the batch before this one. `loop`: below kBatchLoops.
   virtual void AwaitLastBatch(const void* /*context*/, std::uint32_t /*loop*/) {}
 

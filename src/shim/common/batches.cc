@@ -103,6 +103,7 @@ void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
   const BatchPass& pass = *std::launder(reinterpret_cast<BatchPass*>(&scratch));
   if (!pass.gated && !pass.metered) return;
   std::int64_t gpu_ns = 0, end_ns = platform::NowNs();
+  int unknown = gate::Frame::kNoFrame;
   bool presents = false;
   try {
     if (pass.gated) {
@@ -116,6 +117,7 @@ void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
       loop->known_ns += TakeBatchTime(api, *loop, end_ns, pass.ticket.wait_ns);
       if (!pass.gated) return;
       gpu_ns = std::exchange(loop->known_ns, 0);
+      if (!api.AwaitsBatches()) unknown = MeterOf(api, *loop).Unknown();
       loop->bounds.Settled(Duration{gpu_ns});
       loop->end_ns = end_ns;
     }
@@ -130,6 +132,7 @@ void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
                              .submit_ns = pass.submit_ns,
                              .end_ns = end_ns,
                              .gpu_ns = gpu_ns,
+                             .unknown = unknown,
                              .tasks = proto::kRecordCountsTasks | (presents || !pass.is_task ? 0U : 1U)});
 }
 

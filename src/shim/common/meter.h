@@ -26,8 +26,9 @@ class Meter {
   /// Called in place of AfterPresent if the frame's work has ended before the driver's present is called. AfterPresent
   /// then follows that present, and returns the GPU time that has become known since this call.
   virtual std::int64_t AfterWork(std::int64_t now_ns, std::int64_t held_ns) { return AfterPresent(now_ns, held_ns); }
-  /// The number of frames that have been presented and whose GPU time is not known yet.
-  [[nodiscard]] virtual int Unknown() const { return 0; }
+  /// Called once when a frame or batch is settled, after the calls above. The number of settled ones, this one
+  /// included, whose GPU time is not known yet.
+  [[nodiscard]] virtual int Unknown() { return 0; }
   /// True: the meter counts continuously, so it need not be read at a call that ends no batch.
   [[nodiscard]] virtual bool cumulative() const { return false; }
   /// False once the meter has contradicted the wall clock; another meter must replace it.

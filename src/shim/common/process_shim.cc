@@ -175,7 +175,7 @@ bool ProcessShim::Settle(Api& api, const Pass& pass, std::int64_t end_ns) noexce
     alone = presents_ - std::exchange(surface.presents_before, presents_) == 1;
     if (api.meter_ != nullptr) {
       settled.gpu_ns = TakeGpuTime(api, api.meter_->AfterPresent(end_ns, pass.pace_ns + pass.ticket.wait_ns));
-      settled.unknown = api.meter_->Unknown();
+      if (!pass.finished) settled.unknown = api.meter_->Unknown();
     }
     if (pass.finished) {
       uncharged_ns_ = settled.gpu_ns;

@@ -36,6 +36,7 @@ class GlShim final : public Api {
   bool AwaitWork() override;
   void Synchronise(proto::FrameSync wanted, std::uint32_t surface) override;
   void Flush() override;
+  [[nodiscard]] bool AwaitsBatches() const override { return true; }
   void AwaitLastBatch(const void* context, std::uint32_t loop) override;
 
  private:

@@ -27,7 +27,7 @@ class TimerMeter final : public Meter {
 
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kTimerQuery; }
   [[nodiscard]] bool truthful() const override { return truthful_; }
-  [[nodiscard]] int Unknown() const override {
+  [[nodiscard]] int Unknown() override {
     return pending_[next_].waiting ? kSlots : (next_ - oldest_ + kSlots) % kSlots;
   }
 

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
-#define WEIR_VULKAN_HOOKS_VERSION 1u
+#define WEIR_VULKAN_HOOKS_VERSION 2u
 
 /* The device of a call. */
 typedef struct weir_vulkan_device {
@@ -40,8 +40,9 @@ typedef struct weir_vulkan_hooks {
    * presented. Waits at most `most_ns` nanoseconds and returns how long it waited. */
   unsigned long long (*before_image)(unsigned long long window, int ahead, unsigned long long most_ns);
   void (*forget_window)(unsigned long long window);
-  /* GPU time of submits, by timestamps. */
-  void (*report_time)(long long gpu_ns);
+  /* Submits with timestamps: how many more were made, how many more have a known GPU time, and the sum of these times.
+   */
+  void (*report_time)(unsigned made, unsigned known, long long gpu_ns);
   /* Whether the meter in use needs report_time. */
   int (*wants_time)(void);
 } weir_vulkan_hooks;

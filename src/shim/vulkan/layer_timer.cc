@@ -86,6 +86,7 @@ void QueueTimer::GiveBack() {
 void QueueTimer::Read() {
   const weir_vulkan_hooks* hooks = Hooks();
   std::int64_t known_ns = 0;
+  unsigned known = 0;
   {
     const std::lock_guard lock(mutex_);
     while (under_way_ > 0) {
@@ -103,9 +104,10 @@ void QueueTimer::Read() {
       known_ns += NotCountedYet(begin, end);
       oldest_ = (oldest_ + 1) % kSlots;
       --under_way_;
+      ++known;
     }
   }
-  if (hooks != nullptr && known_ns > 0) hooks->report_time(known_ns);
+  if (hooks != nullptr && known > 0) hooks->report_time(0, known, known_ns);
 }
 
 /// The part of a span that no earlier span of the device has covered. When the device's counter wraps around to zero,

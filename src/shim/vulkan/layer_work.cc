@@ -164,7 +164,11 @@ VkResult Submit(VkQueue queue, std::uint32_t count, const typename Form::Info* i
   Timed<Form> timed;
   if (!PutAround<Form>(*timer, count, infos, timed)) return (device.next.*next)(queue, count, infos, fence);
   const VkResult result = (device.next.*next)(queue, count, timed.infos.get(), fence);
-  if (result != VK_SUCCESS) timer->GiveBack();
+  if (result != VK_SUCCESS) {
+    timer->GiveBack();
+  } else if (const weir_vulkan_hooks* hooks = Hooks()) {
+    hooks->report_time(1, 0, 0);
+  }
   return result;
 }
 

@@ -78,8 +78,8 @@ TEST_F(VulkanCalls, TheDaemonIsToldOfVulkanAndItsMeter) {
 
 TEST_F(VulkanCalls, WhatTheLayerReportsIsChargedToTheNextFrame) {
   Attach();
-  shim_.ReportTime(2 * kNsPerMs);
-  shim_.ReportTime(3 * kNsPerMs);
+  shim_.ReportTime(0, 0, 2 * kNsPerMs);
+  shim_.ReportTime(0, 0, 3 * kNsPerMs);
   Present();
   Present();
   const auto frames = host_.Drain().frames;
@@ -90,14 +90,62 @@ TEST_F(VulkanCalls, WhatTheLayerReportsIsChargedToTheNextFrame) {
 
 TEST_F(VulkanCalls, TimestampsThatContradictTheWallClockAreRejected) {
   Attach();
-  shim_.ReportTime(3'600'000 * kNsPerMs);
+  shim_.ReportTime(0, 0, 3'600'000 * kNsPerMs);
   Present();
   EXPECT_EQ(Info().meter, proto::MeterKind::kWallClock);
   const auto frames = host_.Drain().frames;
   ASSERT_EQ(frames.size(), 1U);
   EXPECT_EQ(frames[0].gpu_ns, 0) << "an impossible time is not charged";
-  shim_.ReportTime(kNsPerMs);  // the layer may still report
+  shim_.ReportTime(0, 0, kNsPerMs);  // the layer may still report
   Present();
+}
+
+TEST_F(VulkanCalls, FramesOfUnknownGpuTimeStayCharged) {
+  Attach();
+  shim_.ReportTime(2, 2, 4 * kNsPerMs);
+  Present();
+  const std::int64_t at_rest_ns = host_.ReservedNs();
+  shim_.ReportTime(2, 0, 0);
+  Present();
+  const std::int64_t one_ns = host_.ReservedNs();
+  EXPECT_GT(one_ns, at_rest_ns);
+  shim_.ReportTime(2, 1, kNsPerMs);
+  Present();
+  EXPECT_GT(host_.ReservedNs(), one_ns) << "half of the first frame is known";
+  shim_.ReportTime(0, 3, 7 * kNsPerMs);
+  Present();
+  EXPECT_EQ(host_.ReservedNs(), at_rest_ns) << "this frame submitted nothing, and the earlier ones are known";
+}
+
+TEST_F(VulkanCalls, TasksOfUnknownGpuTimeStayCharged) {
+  AttachBySubmits();
+  const std::int64_t at_rest_ns = host_.ReservedNs();
+  shim_.ReportTime(1, 1, 4 * kNsPerMs);
+  Batch();
+  shim_.ReportTime(1, 0, 0);
+  Batch();
+  EXPECT_GT(host_.ReservedNs(), at_rest_ns);
+  shim_.ReportTime(0, 1, 4 * kNsPerMs);
+  Batch(WEIR_VULKAN_WAITS);
+  EXPECT_EQ(host_.ReservedNs(), at_rest_ns);
+}
+
+/// A device that is lost never reports.
+TEST_F(VulkanCalls, TheNumberOfFramesOfUnknownGpuTimeIsBounded) {
+  Attach();
+  shim_.ReportTime(1, 1, kNsPerMs);
+  Present();
+  std::int64_t most_ns = 0;
+  for (int i = 0; i < 64; ++i) {
+    shim_.ReportTime(1, 0, 0);
+    Present();
+    most_ns = host_.ReservedNs();
+  }
+  for (int i = 0; i < 200; ++i) {
+    shim_.ReportTime(1, 0, 0);
+    Present();
+  }
+  EXPECT_LE(host_.ReservedNs(), most_ns);
 }
 
 TEST_F(VulkanCalls, SubmitsOfAProgramThatPresentsAreFree) {
