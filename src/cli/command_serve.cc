@@ -47,6 +47,8 @@ struct ServeFlags {
   bool http_read_only = false, http_plain = false;
   bool is_private = false;
   bool quiet = false;
+  std::string executor_users = "own";
+  bool require_isolation = false;
 };
 
 /// Adds the portals for tenants on other machines.
@@ -332,6 +334,8 @@ void RejectServeUsage(const ServeFlags& flags) {
     RejectUsage("serve: --nvml-library is of --device nvidia:GPU");
   if (flags.http.empty() && (flags.http_read_only || flags.http_plain))
     RejectUsage("serve: --http-read-only and --http-plain are of --http");
+  if (flags.executor_users != "own" && flags.executor_users != "owners")
+    RejectUsage("serve: --executor-users is 'own' or 'owners', not '" + flags.executor_users + "'");
   if (flags.offer_parts.empty() && !flags.offer_host.empty()) RejectUsage("serve: --offer-host is of --offer-parts");
 }
 
@@ -367,6 +371,8 @@ Result<int> RunServe(const Session& session, const ServeFlags& flags) {
   options.exit_when_idle = flags.is_private;
   options.idle_exit_after = kPrivateIdle;
   options.quiet = flags.quiet;
+  options.executors_as_owners = flags.executor_users == "owners";
+  options.require_isolation = flags.require_isolation;
   WEIR_TRY_STATUS(daemon::Serve(options));
   return 0;
 }
@@ -397,6 +403,13 @@ void AddServe(Command app, Session& session) {
   AddClusterOptions(command, *flags);
   command.AddFlag("--private", flags->is_private,
                   "End 10 s after the last tenant, and keep the state in the run folder");
+  command
+      .Add("--executor-users", "WHICH", flags->executor_users,
+           "Under root: the users that executors run as, 'own' for each vGPU one that owns nothing else (default), or "
+           "the 'owners' of the vGPUs")
+      .OneOf({"own", "owners"});
+  command.AddFlag("--require-isolation", flags->require_isolation,
+                  "Do not serve if executors can't have users of their own; 'weir status' names the reason");
   command.AddFlag("--quiet", flags->quiet, "Print only errors");
   command.WhenGiven([flags, &session] {
     RejectServeUsage(*flags);

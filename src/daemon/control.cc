@@ -252,6 +252,10 @@ Reply StatusReply(Node& node, const ControlContext& context) {
                     {"state_dir", context.state_dir},
                     {"keys_dir", context.keys_dir},
                     {"private", context.is_private},
+                    {"executor_users", ::geteuid() != 0                          ? "daemon"
+                                       : node.executor_users().why_not().empty() ? "own"
+                                                                                 : "owners"},
+                    {"no_own_users", node.executor_users().why_not()},
                     {"now_ns", NsOf(now)},
                     {"devices", node.Devices().size()},
                     {"vgpus", node.Vgpus().size()},

@@ -43,7 +43,7 @@ Result<std::string> HomeFolder(uid_t uid, gid_t gid, const std::string& own, con
 }
 
 Result<std::vector<std::string>> HomeEnvironment(uid_t uid, const std::string& run_dir, const std::string& vgpu) {
-  if (uid == static_cast<uid_t>(-1) || uid == ::geteuid()) return std::vector<std::string>{};
+  if (uid == ::geteuid()) return std::vector<std::string>{};
   const passwd* user = ::getpwuid(uid);
   if (user == nullptr) return Fail(Errc::kNotFound, "no user with uid " + std::to_string(uid));
   const std::string fallback = run_dir + "/home/" + vgpu + "." + std::to_string(uid);

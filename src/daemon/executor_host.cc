@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "daemon/executor_home.h"
 #include "daemon/reaper.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
@@ -31,8 +30,9 @@ constexpr double kIdleSeconds = 10;
 }  // namespace
 
 Result<std::unique_ptr<ExecutorHost>> ExecutorHost::Listen(boost::asio::io_context& loop, const std::string& path,
-                                                           const ExecutorSetup& setup, Tenant tenant) {
-  std::unique_ptr<ExecutorHost> host(new ExecutorHost(loop, path, setup, std::move(tenant)));
+                                                           const ExecutorSetup& setup, ExecutorUsers& users,
+                                                           Tenant tenant) {
+  std::unique_ptr<ExecutorHost> host(new ExecutorHost(loop, path, setup, users, std::move(tenant)));
   // An executor of an earlier daemon may still be listening at this path; it keeps the clients that it has. The run
   // folder belongs to this daemon.
   ::unlink(path.c_str());
@@ -67,14 +67,17 @@ void ExecutorHost::OnClient() {
     return Refuse(
         fmt::format("the executor ended at once, {} times in a row, last with {}; it may be started again in {:.0f} s",
                     backoff_.failures(), failed_with_, std::ceil(SecondsOf(wait))));
+  auto user = users_.Of(tenant_.vgpu, tenant_.owner, tenant_.ephemeral);
+  if (!user) return Refuse("the executor can't be started: " + user.error().message);
   platform::SpawnSpec spec{
       .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
                tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
                fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
                std::string(core::NameOf(tenant_.partition))},
       .kept_fd = listener_.get(),
-      .uid = ::geteuid() == 0 ? tenant_.owner : static_cast<uid_t>(-1),
+      .as = std::move(user->as),
       .confined = true,
+      .processes_max = user->processes_max,
       .environment = setup_.environment};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
   if (!setup_.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", setup_.device});
@@ -85,9 +88,7 @@ void ExecutorHost::OnClient() {
     spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
   for (const std::string& peer : setup_.peers) spec.argv.insert(spec.argv.end(), {"--peer", peer});
   if (!setup_.peer_list.empty()) spec.argv.insert(spec.argv.end(), {"--peer-list", setup_.peer_list});
-  auto home = HomeEnvironment(spec.uid, tenant_.run_dir, tenant_.vgpu);
-  if (!home) return Refuse("the executor can't be started: " + home.error().message);
-  spec.environment.insert(spec.environment.end(), home->begin(), home->end());
+  spec.environment.insert(spec.environment.end(), user->environment.begin(), user->environment.end());
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);

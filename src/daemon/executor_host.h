@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "core/partition/plan.h"
 #include "daemon/executor_book.h"
+#include "daemon/executor_users.h"
 #include "daemon/fd_watch.h"
 #include "daemon/start_backoff.h"
 #include "platform/fd.h"
@@ -39,14 +40,14 @@ struct ExecutorSetup {
 class ExecutorHost {
  public:
   struct Tenant {
-    std::string vgpu, attach, run_dir;
+    std::string vgpu, attach;
     uid_t owner = 0;
     bool ephemeral = false;
     core::PartitionMode partition = core::PartitionMode::kAuto;
   };
-  /// `setup` must outlive the host and may change. Each executor is started with the values that `setup` has then.
+  /// `setup` and `users` must outlive the host. `setup` may change: each executor is started with its values of then.
   static Result<std::unique_ptr<ExecutorHost>> Listen(boost::asio::io_context& loop, const std::string& path,
-                                                      const ExecutorSetup& setup, Tenant tenant);
+                                                      const ExecutorSetup& setup, ExecutorUsers& users, Tenant tenant);
   /// Does not end a running executor: its clients continue without a daemon.
   ~ExecutorHost();
   ExecutorHost(const ExecutorHost&) = delete;
@@ -68,8 +69,14 @@ class ExecutorHost {
   void Kill() const;
 
  private:
-  ExecutorHost(boost::asio::io_context& loop, std::string path, const ExecutorSetup& setup, Tenant tenant)
-      : loop_(loop), path_(std::move(path)), setup_(setup), tenant_(std::move(tenant)), book_(path_ + ".executors") {}
+  ExecutorHost(boost::asio::io_context& loop, std::string path, const ExecutorSetup& setup, ExecutorUsers& users,
+               Tenant tenant)
+      : loop_(loop),
+        path_(std::move(path)),
+        setup_(setup),
+        users_(users),
+        tenant_(std::move(tenant)),
+        book_(path_ + ".executors") {}
   void Watch();
   void OnClient();
   void OnEnd();
@@ -78,6 +85,7 @@ class ExecutorHost {
   boost::asio::io_context& loop_;
   const std::string path_;
   const ExecutorSetup& setup_;
+  ExecutorUsers& users_;
   Tenant tenant_;
   ExecutorBook book_;
   platform::Fd listener_;

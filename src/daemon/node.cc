@@ -35,10 +35,11 @@ std::vector<engine::DeviceSpec> SpecsOf(const std::vector<DeviceSetup>& devices)
 }  // namespace
 
 Node::Node(boost::asio::io_context& loop, std::string run_dir, std::vector<DeviceSetup> devices,
-           std::function<void(const SavedNode&)> save)
+           std::function<void(const SavedNode&)> save, OwnUsers users)
     : loop_(loop),
       run_dir_(std::move(run_dir)),
       devices_(std::move(devices)),
+      users_(loop, run_dir_, std::move(users)),
       save_(std::move(save)),
       engine_(SpecsOf(devices_)),
       began_(platform::Now()),
@@ -295,7 +296,7 @@ void Node::Drain(Tenancy& tenancy) {
 // -- Attaching and detaching -----------------------------------------------------------------------------------------
 
 void Node::OnConnection(Tenancy& tenancy) {
-  auto connection = tenancy.gate->Accept();
+  auto connection = tenancy.gate->Accept([&](pid_t pid) { return IsExecutor(tenancy, pid); });
   if (!connection && connection.error().code == Errc::kResourceExhausted) {
     // Waiting programs stay in the queue and attach once descriptors are free.
     if (accept_pause_.Failed(platform::Now()))

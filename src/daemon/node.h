@@ -79,9 +79,9 @@ struct NodeSamples {
 class Node {
  public:
   /// `devices` holds at least one device, and their names are unique. `save` is called with the new state after every
-  /// change that must survive a restart.
+  /// change that must survive a restart. `users`: of the executors.
   Node(boost::asio::io_context& loop, std::string run_dir, std::vector<DeviceSetup> devices,
-       std::function<void(const SavedNode&)> save);
+       std::function<void(const SavedNode&)> save, OwnUsers users = {});
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -118,6 +118,7 @@ class Node {
   /// When this node's event numbers began. A reader distinguishes them by it from the numbers of an earlier daemon.
   [[nodiscard]] Instant began() const { return began_; }
 
+  [[nodiscard]] const ExecutorUsers& executor_users() const { return users_; }
   [[nodiscard]] std::size_t processes() const;
   /// True while a program is attached or the owner of an ephemeral vGPU lives.
   [[nodiscard]] bool InUse() const;
@@ -166,6 +167,7 @@ class Node {
   boost::asio::io_context& loop_;
   const std::string run_dir_;
   std::vector<DeviceSetup> devices_;  // never resized: executor hosts hold references to its elements
+  ExecutorUsers users_;
   const std::function<void(const SavedNode&)> save_;
   engine::NodeEngine engine_;
   engine::Actions actions_;

@@ -68,6 +68,9 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
       Step(engine::PauseVgpu{*opened, true});
   }
   restoring_ = false;
+  std::set<std::string> names;  // those that can't be restored keep their files, too
+  for (const SavedVgpu& vgpu : saved.vgpus) names.insert(vgpu.name);
+  users_.KeepOnly(names);
   if (!saved.vgpus.empty())
     Note({.device = "",
           .kind = "restored",
@@ -101,10 +104,9 @@ Result<VgpuId> Node::Open(const SavedVgpu& saved) {
     return std::move(gate).error();
   }
   tenancy->gate = std::move(*gate);
-  auto executor = ExecutorHost::Listen(loop_, run_dir_ + "/opencl/" + saved.name + ".sock", device.executors,
+  auto executor = ExecutorHost::Listen(loop_, run_dir_ + "/opencl/" + saved.name + ".sock", device.executors, users_,
                                        {.vgpu = saved.name,
                                         .attach = tenancy->gate->socket_path(),
-                                        .run_dir = run_dir_,
                                         .owner = saved.owner_uid,
                                         .ephemeral = saved.ephemeral,
                                         .partition = saved.settings.partition});
@@ -219,6 +221,7 @@ void Node::Erase(VgpuId id) {
   std::erase(attached_, found->second.get());
   std::erase(sampled_, found->second.get());
   tenancies_.erase(found);
+  if (!ephemeral) users_.Forget(name);
   Step(engine::RemoveVgpu{id});
   Note({.device = device, .kind = "removed", .vgpu = name, .text = ended ? "its program has ended" : "as asked"});
   if (ephemeral) Save();

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -16,12 +17,14 @@ namespace weir::daemon {
 
 class Reaper {
  public:
-  static void Start(boost::asio::io_context& loop, pid_t pid, platform::Fd process) {
+  /// Calls `then` when the process has ended.
+  static void Start(boost::asio::io_context& loop, pid_t pid, platform::Fd process, std::function<void()> then = {}) {
     auto reaper = std::make_shared<Reaper>();
     const int fd = process.get();
     reaper->process_ = std::move(process);
-    reaper->watch_ = std::make_unique<FdWatch>(loop, fd, [reaper, pid]() mutable {
+    reaper->watch_ = std::make_unique<FdWatch>(loop, fd, [reaper, pid, then = std::move(then)]() mutable {
       ::waitpid(pid, nullptr, 0);
+      if (then) then();
       reaper->watch_.reset();
       reaper.reset();
     });

@@ -121,6 +121,16 @@ std::string KeysDir(const ServeOptions& options) {
   return std::filesystem::absolute(options.state_dir + "/keys");
 }
 
+/// Why executors get no users of their own; empty: they get them. A private daemon serves one user only.
+std::string WhyNoOwnUsersFor(const ServeOptions& options, const Places& places,
+                             const std::vector<DeviceSetup>& devices) {
+  if (options.exit_when_idle) return "this daemon is private";
+  if (options.executors_as_owners) return "'--executor-users owners' was given";
+  std::vector<std::string> paths{places.run_dir, options.executor};
+  for (const DeviceSetup& device : devices) paths.push_back(device.executors.library);
+  return WhyNoOwnUsers(paths);
+}
+
 /// Posted twice, so that the reply is sent before the loop stops.
 void StopAfterReply(boost::asio::io_context& loop) {
   boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
@@ -208,12 +218,26 @@ Status Serve(const ServeOptions& given) {
   const bool wants_parts = options.member && options.member->peers.wanted();
   std::vector<DeviceSetup> devices = DevicesOf(options);
   AddPeersTo(devices, options, places, wants_parts);
+  OwnUsers users{.why_not = WhyNoOwnUsersFor(options, places, devices)};
+  std::optional<UserRange> range;
+  if (users.why_not.empty()) {
+    if (auto taken = UserRange::Take(places.run_dir)) {
+      users.first = taken->first();
+      range.emplace(std::move(*taken));
+    } else {
+      users.why_not = taken.error().message;
+    }
+  }
+  if (options.require_isolation && !users.why_not.empty())
+    return Fail(Errc::kPermissionDenied, "--require-isolation: executors have no users of their own: " + users.why_not);
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
   for (const device::Emulator& setup : options.devices.emulators) {
     WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
     kept.push_back(std::move(emulator));
   }
-  Node node(loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); });
+  Node node(
+      loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); },
+      std::move(users));
   for (const std::string& problem : node.Restore(saved))
     std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
   if (!options.policy.empty())

@@ -32,6 +32,8 @@ struct ServeOptions {
   bool exit_when_idle = false;        // a private daemon: ends when unused for `idle_exit_after`
   Duration idle_exit_after = seconds(10);
   bool quiet = false;
+  bool executors_as_owners = false;  // executors get no users of their own
+  bool require_isolation = false;    // do not serve if executors can't have users of their own
 
   /// Runs kernels of modules in a vGPU; empty: no module service.
   std::optional<ModulesSetup> modules{};
@@ -44,7 +46,8 @@ struct ServeOptions {
 
 /// Serves until SIGINT, SIGTERM, a shutdown request or, if enabled, idleness. Errors: kBusy if another daemon uses the
 /// run folder or the state folder; kInvalidArgument for invalid options; kProtocol or kVersionMismatch for an
-/// unreadable saved state; errors of `may_listen` and of the system.
+/// unreadable saved state; kPermissionDenied without the isolation that is required; errors of `may_listen` and of the
+/// system.
 Status Serve(const ServeOptions& options);
 
 }  // namespace weir::daemon

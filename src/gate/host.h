@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -169,8 +170,9 @@ class VgpuGate {
   void AnswerDoorbell();
 
   /// Accepts one connection; the caller then waits for its Hello. kTimeout: none is queued. kPermissionDenied: the user
-  /// may not attach; the connection was refused and closed.
-  Result<platform::Fd> Accept();
+  /// may not attach; the connection was refused and closed. `is_executor`: whether a pid is that of an executor of this
+  /// vGPU, which may attach as any user.
+  Result<platform::Fd> Accept(const std::function<bool(pid_t)>& is_executor = {});
   /// Reads and answers the Hello of an accepted connection that is readable. After an error the peer has been told the
   /// reason, if possible. kResourceExhausted: there is no place, and the agent of the peer waits for one.
   Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, const Places& places = {});
@@ -204,7 +206,7 @@ class VgpuGate {
   [[nodiscard]] proto::VgpuRegion& page() const { return *region_.mapping.As<proto::VgpuRegion>(); }
   Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, const Places& places) const;
   [[nodiscard]] Status HasPlace(const platform::Peer& peer, const Places& places) const;
-  [[nodiscard]] Status MayAttach(const platform::Peer& peer) const;
+  [[nodiscard]] Status MayAttach(const platform::Peer& peer, bool is_executor) const;
 
   VgpuId id_;
   std::string socket_path_;

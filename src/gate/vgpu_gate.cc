@@ -47,16 +47,17 @@ void VgpuGate::AnswerDoorbell() {
   [[maybe_unused]] const ssize_t got = ::preadv2(doorbell_.get(), &part, 1, -1, RWF_NOWAIT);
 }
 
-Result<platform::Fd> VgpuGate::Accept() {
+Result<platform::Fd> VgpuGate::Accept(const std::function<bool(pid_t)>& is_executor) {
   platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection) return platform::ErrnoError("accepting on " + socket_path_, errno);
   WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
-  if (Status may = MayAttach(peer); !may) return Refuse(std::move(connection), std::move(may).error());
+  const bool ours = is_executor && is_executor(peer.pid);
+  if (Status may = MayAttach(peer, ours); !may) return Refuse(std::move(connection), std::move(may).error());
   return connection;
 }
 
-Status VgpuGate::MayAttach(const platform::Peer& peer) const {
-  if (peer.uid == 0 || peer.uid == owner_uid_) return Ok();
+Status VgpuGate::MayAttach(const platform::Peer& peer, bool is_executor) const {
+  if (peer.uid == 0 || peer.uid == owner_uid_ || is_executor) return Ok();
   return Fail(Errc::kPermissionDenied, "user " + std::to_string(peer.uid) +
                                            " may not attach to this vGPU; its owner is user " +
                                            std::to_string(owner_uid_));
@@ -77,7 +78,7 @@ Status VgpuGate::HasPlace(const platform::Peer& peer, const Places& places) cons
 Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& peer, const Places& places) const {
   const auto packet =
       platform::ReceivePacket(connection, proto::kAttachMessageBytesMax, platform::Descriptors::kRefused);
-  WEIR_TRY_STATUS(MayAttach(peer));
+  WEIR_TRY_STATUS(MayAttach(peer, places.executor_pid != 0 && peer.pid == places.executor_pid));
   WEIR_TRY_STATUS(HasPlace(peer, places));
   if (!packet) return packet.error();
   WEIR_TRY(proto::AttachMessage message, proto::Decode(packet->bytes));

@@ -22,20 +22,6 @@
 namespace weir::platform {
 namespace {
 
-/// The child's user; looked up before the fork.
-struct User {
-  bool change = false;
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
-
-Result<User> FindUser(uid_t uid) {
-  if (uid == static_cast<uid_t>(-1) || uid == ::geteuid()) return User{};
-  const passwd* entry = ::getpwuid(uid);
-  if (entry == nullptr) return Fail(Errc::kNotFound, "no user with uid " + std::to_string(uid));
-  return User{.change = true, .uid = uid, .gid = entry->pw_gid};
-}
-
 /// This process's environment with `changes` applied.
 std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   std::vector<char*> all;
@@ -52,18 +38,32 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   return all;
 }
 
-bool ChangeUser(const User& user) {
-  return !user.change || (::setgroups(0, nullptr) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0);
+bool Become(const RunAs& user) {
+  return ::setgroups(user.groups.size(), user.groups.data()) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0;
+}
+
+/// Kills all processes of this child's user except the child. Without capabilities the kernel lets a process signal
+/// those of its own user only; this child is checked to have no user but `user`, which is not root.
+bool EndOthersOf(const RunAs& user) {
+  uid_t real = 0, effective = 0, saved = 0;
+  if (::getresuid(&real, &effective, &saved) != 0) return false;
+  if (user.uid == 0 || real != user.uid || effective != user.uid || saved != user.uid) {
+    errno = EPERM;
+    return false;
+  }
+  return ::kill(-1, SIGKILL) == 0 || errno == ESRCH;
 }
 
 /// Prepares this child for its program. False: `errno` says why.
-bool Prepare(const SpawnSpec& spec, const User& user) {
+bool Prepare(const SpawnSpec& spec) {
   ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  if (!ChangeUser(user)) return false;
+  if (spec.as && !Become(*spec.as)) return false;
+  const rlimit processes{spec.processes_max, spec.processes_max};
+  if (spec.processes_max > 0 && ::setrlimit(RLIMIT_NPROC, &processes) != 0) return false;
   RestoreFileLimit();
   ::setpriority(PRIO_PROCESS, 0, 0);  // the child must not inherit a raised priority
   // Descriptors that a library opened without close-on-exec must not survive in the child.
@@ -72,12 +72,17 @@ bool Prepare(const SpawnSpec& spec, const User& user) {
   const auto is = [](int fd, int number) { return ::dup2(fd, number) == number; };
   if (spec.piped_fd >= 0 && !(is(spec.piped_fd, STDIN_FILENO) && is(spec.piped_fd, STDOUT_FILENO))) return false;
   if (spec.output_fd >= 0 && !(is(spec.output_fd, STDOUT_FILENO) && is(spec.output_fd, STDERR_FILENO))) return false;
-  return !spec.confined || Confine();
+  if (spec.silent) {
+    const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null < 0 || !is(null, STDOUT_FILENO) || !is(null, STDERR_FILENO)) return false;
+  }
+  if (spec.confined && !Confine()) return false;
+  return !spec.ends_its_user || (spec.confined && spec.as && EndOthersOf(*spec.as));
 }
 
-[[noreturn]] void Become(const SpawnSpec& spec, const std::vector<char*>& argv, const std::vector<char*>& environment,
-                         const User& user, int error_fd) {
-  if (Prepare(spec, user)) ::execve(argv[0], argv.data(), environment.data());
+[[noreturn]] void Execute(const SpawnSpec& spec, const std::vector<char*>& argv, const std::vector<char*>& environment,
+                          int error_fd) {
+  if (Prepare(spec)) ::execve(argv[0], argv.data(), environment.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(error_fd, &error, sizeof error);
   ::_exit(127);
@@ -85,8 +90,13 @@ bool Prepare(const SpawnSpec& spec, const User& user) {
 
 }  // namespace
 
+Result<RunAs> AccountOf(uid_t uid) {
+  const passwd* entry = ::getpwuid(uid);
+  if (entry == nullptr) return Fail(Errc::kNotFound, "no user with uid " + std::to_string(uid));
+  return RunAs{.uid = uid, .gid = entry->pw_gid};
+}
+
 Result<pid_t> Spawn(const SpawnSpec& spec) {
-  WEIR_TRY(const User user, FindUser(spec.uid));
   std::vector<char*> argv;
   for (const std::string& argument : spec.argv) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -98,7 +108,7 @@ Result<pid_t> Spawn(const SpawnSpec& spec) {
   if (spec.confined) PrepareConfinement();
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoError("starting " + spec.argv[0], errno);
-  if (pid == 0) Become(spec, argv, environment, user, write_end.get());
+  if (pid == 0) Execute(spec, argv, environment, write_end.get());
   write_end.Reset();
   int error = 0;
   ssize_t told = 0;

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,28 @@
 
 namespace weir::platform {
 
+/// The user and the groups of a program.
+struct RunAs {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups{};  // beside gid
+};
+
+/// An account of this system, in its primary group only. kNotFound: there is none with this number.
+Result<RunAs> AccountOf(uid_t uid);
+
 struct SpawnSpec {
-  std::vector<std::string> argv;       // argv[0]: its path
-  int kept_fd = -1;                    // stays open in the child with the same number
-  int piped_fd = -1;                   // becomes the child's standard input and output
-  int output_fd = -1;                  // becomes the child's standard output and standard error
-  uid_t uid = static_cast<uid_t>(-1);  // user to run as, in its primary group only; -1: this process's user and groups
-  bool confined = false;               // see confinement.h; for programs that execute code of tenants
+  std::vector<std::string> argv;  // argv[0]: its path
+  int kept_fd = -1;               // stays open in the child with the same number
+  int piped_fd = -1;              // becomes the child's standard input and output
+  int output_fd = -1;             // becomes the child's standard output and standard error
+  bool silent = false;            // the child's output is discarded
+  std::optional<RunAs> as{};      // empty: this process's user and groups
+  bool confined = false;          // see confinement.h; for programs that execute code of tenants
+  unsigned processes_max = 0;     // of the user, with threads; 0: no limit of its own
+  /// All other processes of the user `as` are killed before the program starts. Requires `confined`, and a user other
+  /// than root.
+  bool ends_its_user = false;
   /// NAME=VALUE, added to this process's environment; replaces a variable of the same name.
   std::vector<std::string> environment{};
 };

@@ -2,6 +2,7 @@
 """Executors that run as another user than the daemon's."""
 import os
 import pwd
+import signal
 import stat
 import subprocess
 
@@ -9,25 +10,71 @@ import hostile
 from hostile import STRANGER, TENANT, e2e, executors_of
 
 ROOT = pwd.getpwuid(0)
+FIRST_OWN = 2_000_000_000
 UNIT = os.path.join(hostile.HERE, "../../units/weir.service.in")
 
 
 class Users(hostile.Hostile):
-    def test_an_executor_runs_as_the_owner_of_its_vgpu_and_what_it_compiles_is_closed_to_others(self):
-        for name, user in (("mine", TENANT), ("other", STRANGER)):
+    def users_of(self, name):
+        """The real, effective, saved and file system user of the vGPU's executor."""
+        with open(f"/proc/{executors_of(self.node, name)[0]}/status") as status:
+            return {int(uid) for line in status if line.startswith("Uid:") for uid in line.split()[1:]}
+
+    def test_the_executor_of_each_vgpu_has_a_user_of_its_own_and_what_it_compiles_is_closed_to_others(self):
+        self.assertEqual(self.node.get("/v1/status")["executor_users"], "own", self.node.get("/v1/status"))
+        seen = set()
+        for name, user in (("roots", ROOT), ("mine", TENANT), ("mine2", TENANT)):
             self.node.create(name, owner_uid=user.pw_uid)
             program = self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=user)
             self.wait_busy(name)
-            with open(f"/proc/{executors_of(self.node, name)[0]}/status") as status:
-                ids = next(line.split()[1:] for line in status if line.startswith("Uid:"))
-            self.assertEqual(set(ids), {str(user.pw_uid)})
+            uids = self.users_of(name)
+            self.assertEqual(len(uids), 1)
+            self.assertGreaterEqual(min(uids), FIRST_OWN, f"{name}: neither root, the daemon's user nor the owner")
+            self.assertFalse(uids & seen, f"{name}: also vGPUs of one owner have different users")
+            seen |= uids
             self.assertIsNone(program.poll())
-            home = os.path.join(self.node.run_dir, "home", f"{name}.{user.pw_uid}")
-            if os.path.exists(home):  # the user has no home folder
-                found = os.stat(home)
-                self.assertEqual((found.st_uid, stat.S_IMODE(found.st_mode)), (user.pw_uid, 0o700))
-        homes = os.stat(os.path.join(self.node.run_dir, "home"))
+            home = os.stat(os.path.join(self.node.run_dir, "homes", name))
+            self.assertEqual((home.st_uid, stat.S_IMODE(home.st_mode)), (*uids, 0o700))
+        homes = os.stat(os.path.join(self.node.run_dir, "homes"))
         self.assertEqual((homes.st_uid, stat.S_IMODE(homes.st_mode)), (0, 0o711), "tenants make no folders there")
+
+    def test_what_a_kernel_left_running_ends_with_its_vgpu(self):
+        self.node.create("mine", owner_uid=TENANT.pw_uid)
+        self.node.create("other", owner_uid=TENANT.pw_uid)
+        users = {}
+        for name in ("mine", "other"):
+            self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=TENANT)
+            self.wait_busy(name)
+            users[name] = self.users_of(name).pop()
+        # As a kernel that has taken over the executor would start it.
+        left = {name: subprocess.Popen(["sleep", "600"], user=uid, group=uid, extra_groups=[], cwd="/")
+                for name, uid in users.items()}
+        self.addCleanup(e2e.end_all, list(left.values()))
+        status, body = self.node.call("DELETE", "/v1/vgpus/mine?force=true")
+        self.assertEqual(status, 200, body)
+        self.assertEqual(left["mine"].wait(e2e.PATIENCE), -signal.SIGKILL)
+        e2e.wait_for(lambda: os.listdir(os.path.join(self.node.run_dir, "homes")) == ["other"], "its files are gone")
+        self.assertIsNone(left["other"].poll())
+        self.wait_busy("other")
+
+    def test_executors_run_as_owners_if_asked_and_the_status_says_so(self):
+        self.node.kill()
+        self.node.arguments = (*self.node.arguments, "--executor-users", "owners")
+        self.node.start()
+        self.node.create("mine", owner_uid=TENANT.pw_uid)
+        self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
+        self.wait_busy("mine")
+        self.assertEqual(self.users_of("mine"), {TENANT.pw_uid})
+        status = self.node.get("/v1/status")
+        self.assertEqual((status["executor_users"], status["no_own_users"]), ("owners", "'--executor-users owners' was given"))
+
+    def test_required_isolation_is_refused_where_users_can_not_reach_the_run_folder(self):
+        self.node.kill()
+        os.chmod(self.node.folder, 0o700)
+        done = subprocess.run([e2e.WEIR, "serve", "--run-dir", self.node.run_dir, "--state-dir", self.node.state_dir,
+                               "--require-isolation"], stderr=subprocess.PIPE, text=True, timeout=e2e.PATIENCE, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"executors have no users of their own: {self.node.folder} is closed to other users", done.stderr)
 
     def test_executors_have_no_capabilities_no_new_privileges_and_a_filter_of_system_calls(self):
         for name, uid in (("roots", 0), ("tenants", TENANT.pw_uid)):

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The users that executors run as. Under a daemon that is root, the executor of each vGPU has a user of its own: a
+// number that no account has, with no right to the files and processes of others. A kernel that takes over an executor
+// can then do what its own device allows, and nothing to its owner, to other tenants or to the node.
+//
+//   RUN_DIR/homes/NAME       belongs to the user of the vGPU NAME; drivers cache compiled kernels there
+//   RUN_DIR/homes/.of-UID    of the ephemeral vGPUs of the account UID, which thus keep the compiled kernels
+//   RUN_DIR/homes/.left-N    of a vGPU that was removed, until its processes have ended and its files are gone
+//
+// A folder's owner is the record of its user, so a restarted daemon gives a vGPU the same user. A number is used again
+// only after the folder is gone, and as late as possible.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "daemon/user_range.h"
+#include "platform/spawn.h"
+
+namespace weir::daemon {
+
+/// How to start a vGPU's executor.
+struct ExecutorUser {
+  std::optional<platform::RunAs> as{};     // empty: the daemon's user
+  unsigned processes_max = 0;              // 0: no limit
+  std::vector<std::string> environment{};  // NAME=VALUE
+};
+
+/// Whether executors get users of their own, and which.
+struct OwnUsers {
+  std::string why_not = "not asked for";  // why they get none; empty: they get them
+  uid_t first = 0;                        // of UserRange::kCount numbers
+};
+
+class ExecutorUsers {
+ public:
+  /// Limit of the processes and threads of a user. A driver that computes on CPUs has a thread for each.
+  static constexpr unsigned kProcessesMax = 4'096;
+
+  /// Without users of their own, executors run as the owner of their vGPU, or as the daemon's user if that is not root.
+  ExecutorUsers(boost::asio::io_context& loop, std::string run_dir, OwnUsers own)
+      : loop_(loop), run_dir_(std::move(run_dir)), homes_(run_dir_ + "/homes"), own_(std::move(own)) {}
+
+  [[nodiscard]] const std::string& why_not() const { return own_.why_not; }
+
+  /// kIo: the user's home can't be made. kResourceExhausted: all numbers are in use.
+  Result<ExecutorUser> Of(const std::string& vgpu, uid_t owner, bool ephemeral);
+  /// Ends all processes of the vGPU's user and removes its files.
+  void Forget(const std::string& vgpu);
+  /// As Forget, for each vGPU that is not in `vgpus`; they were removed while no daemon ran.
+  void KeepOnly(const std::set<std::string>& vgpus);
+
+ private:
+  [[nodiscard]] bool IsOwn(uid_t uid) const { return uid >= own_.first && uid - own_.first < UserRange::kCount; }
+  Result<uid_t> OwnUser(const std::string& home);
+  Result<uid_t> NextNumber();
+  void Clear(const std::string& left, uid_t uid);
+
+  boost::asio::io_context& loop_;
+  const std::string run_dir_, homes_;
+  const OwnUsers own_;
+  uid_t next_ = 0;     // the number to try first; 0: not known yet
+  unsigned left_ = 0;  // folders that were renamed so far
+};
+
+/// Why executors can't have users of their own here, in words; empty: they can. `paths`: what each of these users must
+/// reach: the run folder, the executor and the driver.
+std::string WhyNoOwnUsers(const std::vector<std::string>& paths);
+
+/// The first folder on the way to `path`, or `path` itself, that other users can't enter or read; empty: there is none.
+std::string ClosedToOthers(const std::string& path);
+
+/// The groups without which a user can't open the GPUs' device files below `dev`: those of files that a group may use
+/// and others may not.
+std::vector<gid_t> GroupsOfGpus(const std::string& dev = "/dev");
+
+}  // namespace weir::daemon
