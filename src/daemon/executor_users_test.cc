@@ -24,12 +24,12 @@ class ExecutorUsersOf : public ::testing::Test {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can start processes of another user";
     std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+    auto range = UserRange::Take(folder_.path());  // that no daemon of this machine has
+    ASSERT_TRUE(range) << range.error().message;
+    range_.emplace(std::move(*range));
   }
-  // Numbers of no daemon: the last ones, which UserRange takes last.
-  static constexpr uid_t kFirst = UserRange::kFirst + (UserRange::kRangesMax - 1) * UserRange::kCount;
-
   ExecutorUsers Make(const std::string& why_not = "") {
-    return {loop_, folder_.path(), {.why_not = why_not, .first = kFirst}};
+    return {loop_, folder_.path(), {.why_not = why_not, .first = range_->first()}};
   }
   static uid_t UidOf(ExecutorUsers& users, const std::string& vgpu, uid_t owner = kAlice, bool ephemeral = false) {
     return users.Of(vgpu, owner, ephemeral).value().as.value().uid;
@@ -40,6 +40,7 @@ class ExecutorUsersOf : public ::testing::Test {
   }
 
   testing::TempFolder folder_;
+  std::optional<UserRange> range_;
   boost::asio::io_context loop_;
 };
 
@@ -48,8 +49,8 @@ TEST_F(ExecutorUsersOf, EachVgpuAreDifferentAndNoAccounts) {
   const uid_t a = UidOf(users, "a"), b = UidOf(users, "b");
   EXPECT_NE(a, b) << "although both have the same owner";
   for (const uid_t uid : {a, b}) {
-    EXPECT_GE(uid, kFirst);
-    EXPECT_LT(uid, kFirst + UserRange::kCount);
+    EXPECT_GE(uid, range_->first());
+    EXPECT_LT(uid, range_->first() + UserRange::kCount);
   }
   EXPECT_EQ(UidOf(users, "a"), a) << "each executor of a vGPU has the same user";
 }

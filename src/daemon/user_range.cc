@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "platform/files.h"
@@ -17,45 +20,53 @@
 namespace weir::daemon {
 namespace {
 
-/// The ranges of which some process has a user.
-std::set<unsigned> RangesInUse() {
-  std::set<unsigned> used;
+/// The run folder of each range that has a file.
+std::map<unsigned, std::string> OwnersIn(const std::string& folder) {
+  std::map<unsigned, std::string> owners;
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
-    struct stat status {};
-    if (::stat(entry.path().c_str(), &status) != 0 || status.st_uid < UserRange::kFirst) continue;
-    used.insert((status.st_uid - UserRange::kFirst) / UserRange::kCount);
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename();
+    unsigned number = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), number).ec != std::errc{}) continue;
+    if (auto text = platform::ReadFile(entry.path(), PATH_MAX)) owners[number] = std::move(*text);
   }
-  return used;
+  return owners;
 }
 
-std::string TextOf(int file) {
-  char text[PATH_MAX];
-  const ssize_t length = ::pread(file, text, sizeof text, 0);
-  return {text, static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+unsigned FirstFree(const std::map<unsigned, std::string>& owners, const std::set<unsigned>& in_use) {
+  for (unsigned i = 0; i < UserRange::kRangesMax; ++i) {
+    const auto owner = owners.find(i);
+    const bool gone = owner == owners.end() || ::access(owner->second.c_str(), F_OK) != 0;
+    if (gone && !in_use.contains(i)) return i;
+  }
+  return UserRange::kRangesMax;
 }
 
 }  // namespace
 
-Result<UserRange> UserRange::Take(const std::string& run_dir, const std::string& folder) {
+std::set<unsigned> UserRange::InUse() {
+  std::set<unsigned> used;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
+    struct stat status {};
+    if (::stat(entry.path().c_str(), &status) != 0 || status.st_uid < kFirst) continue;
+    used.insert((status.st_uid - kFirst) / kCount);
+  }
+  return used;
+}
+
+Result<UserRange> UserRange::Take(const std::string& run_dir, const std::string& folder,
+                                  const std::set<unsigned>& in_use) {
   WEIR_TRY_STATUS(platform::MakeFolder(folder));
   // One daemon at a time chooses a range.
   const platform::Fd all(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!all || ::flock(all.get(), LOCK_EX) != 0) return platform::ErrnoError("locking " + folder, errno);
-  const std::string mine = std::filesystem::absolute(run_dir).lexically_normal();
-  const std::set<unsigned> in_use = RangesInUse();
-  unsigned chosen = kRangesMax;
-  for (unsigned i = 0; i < kRangesMax; ++i) {
-    const platform::Fd file(::open((folder + "/" + std::to_string(i)).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    const std::string owner = file ? TextOf(file.get()) : "";
-    if (owner == mine) {
-      chosen = i;
-      break;
-    }
-    const bool gone = owner.empty() || ::access(owner.c_str(), F_OK) != 0;
-    if (chosen == kRangesMax && gone && !in_use.contains(i)) chosen = i;
-    if (!file && chosen != kRangesMax) break;  // files are made in order, so there are no further ones
-  }
+  std::error_code missing;
+  const std::string mine = std::filesystem::canonical(run_dir, missing);
+  if (missing) return Fail(Errc::kIo, "finding " + run_dir + ": " + missing.message());
+  const std::map<unsigned, std::string> owners = OwnersIn(folder);
+  const auto ours = std::ranges::find(owners, mine, [](const auto& range) { return range.second; });
+  const unsigned chosen = ours != owners.end() ? ours->first : FirstFree(owners, in_use);
   if (chosen == kRangesMax)
     return Fail(Errc::kResourceExhausted,
                 "all " + std::to_string(kRangesMax) + " ranges of users in " + folder + " belong to other run folders");

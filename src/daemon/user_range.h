@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -26,7 +27,10 @@ class UserRange {
 
   /// kIo: a file can't be written. kBusy: another process has locked this run folder's range. kResourceExhausted: all
   /// ranges are taken.
-  static Result<UserRange> Take(const std::string& run_dir, const std::string& folder = kFolder);
+  static Result<UserRange> Take(const std::string& run_dir, const std::string& folder = kFolder,
+                                const std::set<unsigned>& in_use = InUse());
+  /// The ranges of which some process of this machine has a user.
+  static std::set<unsigned> InUse();
 
   [[nodiscard]] uid_t first() const { return first_; }
 

@@ -23,7 +23,9 @@ class UserRangeOf : public ::testing::Test {
     std::filesystem::create_directory(folder_ / name);
     return folder_ / name;
   }
-  Result<UserRange> Take(const std::string& run_dir) { return UserRange::Take(run_dir, folder_ / "users"); }
+  Result<UserRange> Take(const std::string& run_dir, const std::set<unsigned>& in_use = {}) {
+    return UserRange::Take(run_dir, folder_ / "users", in_use);
+  }
 
   testing::TempFolder folder_;
 };
@@ -60,13 +62,20 @@ TEST_F(UserRangeOf, IsFreeWhenItsRunFolderIsGone) {
 }
 
 TEST_F(UserRangeOf, IsNotFreeWhileAProcessHasAUserOfIt) {
+  const uid_t first = Take(Run("a")).value().first();
+  std::filesystem::remove(folder_ / "a");
+  EXPECT_NE(Take(Run("b"), {0}).value().first(), first);
+  EXPECT_EQ(Take(folder_ / "b").value().first(), first + UserRange::kCount)
+      << "b keeps its range when the first is free";
+}
+
+TEST_F(UserRangeOf, ProcessesOfTheMachineAreFound) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can start processes of another user";
-  const std::string run = Run("a");
-  const uid_t first = Take(run).value().first();
-  std::filesystem::remove(run);
+  constexpr unsigned kLast = UserRange::kRangesMax - 1;
+  const uid_t uid = UserRange::kFirst + kLast * UserRange::kCount;
   const pid_t pid =
-      platform::Spawn({.argv = {"/bin/sleep", "600"}, .as = platform::RunAs{.uid = first, .gid = first}}).value();
-  EXPECT_NE(Take(Run("b")).value().first(), first);
+      platform::Spawn({.argv = {"/bin/sleep", "600"}, .as = platform::RunAs{.uid = uid, .gid = uid}}).value();
+  EXPECT_TRUE(UserRange::InUse().contains(kLast));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
 }

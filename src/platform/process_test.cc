@@ -147,7 +147,7 @@ TEST(Spawn, TellsWhyTheChildCannotChangeItsUser) {
   Child unprivileged([] {
     // A process that has lowered its priority may not raise it again, which fails with another error.
     if (::nice(10) == -1 || (::geteuid() == 0 && ::setuid(65534) != 0)) return 2;
-    const auto pid = Spawn({.argv = {"/bin/true"}, .uid = 0});
+    const auto pid = Spawn({.argv = {"/bin/true"}, .as = RunAs{}});
     return !pid && pid.error().message.find(std::strerror(EPERM)) != std::string::npos ? 0 : 1;
   });
   EXPECT_EQ(unprivileged.Wait(), 0);
@@ -161,11 +161,50 @@ TEST(Spawn, AChildOfAnotherUserHasItsPrimaryGroupOnly) {
   Child daemon([group = std::to_string(nobody->pw_gid)] {
     const gid_t more[] = {0, 1, 2};
     if (::setgroups(3, more) != 0) return 2;
-    const auto pid = Spawn({.argv = {"/bin/sh", "-c", "test \"$(id -G)\" = " + group}, .uid = kNobody});
+    const auto pid =
+        Spawn({.argv = {"/bin/sh", "-c", "test \"$(id -G)\" = " + group}, .as = AccountOf(kNobody).value()});
     int status = 0;
     return pid && ::waitpid(*pid, &status, 0) == *pid && status == 0 ? 0 : 1;
   });
   EXPECT_EQ(daemon.Wait(), 0);
+}
+
+const uid_t kNoAccount =
+    2'147'000'000 + static_cast<uid_t>(::getpid()) % 400'000;  // not that of a test beside this one
+
+TEST(Spawn, AChildOfAUserWithoutAnAccountHasTheGroupsThatItWasGiven) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may change its user";
+  const std::string user = std::to_string(kNoAccount);
+  const auto pid = Spawn({.argv = {"/bin/sh", "-c", "test \"$(id -u):$(id -G)\" = '" + user + ":" + user + " 7 8'"},
+                          .as = RunAs{.uid = kNoAccount, .gid = kNoAccount, .groups = {7, 8}}});
+  int status = 0;
+  ASSERT_TRUE(pid && ::waitpid(*pid, &status, 0) == *pid);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Spawn, AChildThatEndsItsUserIsNeverRootAndAlwaysConfined) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may change its user";
+  for (const bool confined : {true, false}) {
+    // In the first case the user is root; no process is killed.
+    const auto pid = Spawn({.argv = {"/bin/true"},
+                            .as = RunAs{.uid = confined ? 0 : kNoAccount, .gid = kNoAccount},
+                            .confined = confined,
+                            .ends_its_user = true});
+    EXPECT_FALSE(pid);
+  }
+}
+
+TEST(Spawn, TheNumberOfAUsersProcessesIsLimited) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may change its user";
+  // The shell is one process; of two more, the second one has no place.
+  const auto pid = Spawn({.argv = {"/bin/sh", "-c", "/bin/sleep 5 & /bin/sleep 5 & wait"},
+                          .silent = true,
+                          .as = RunAs{.uid = kNoAccount, .gid = kNoAccount},
+                          .processes_max = 2});
+  ASSERT_TRUE(pid);
+  int status = 0;
+  ASSERT_EQ(::waitpid(*pid, &status, 0), *pid);
+  EXPECT_NE(status, 0);
 }
 
 }  // namespace

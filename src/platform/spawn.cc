@@ -77,7 +77,9 @@ bool Prepare(const SpawnSpec& spec) {
     if (null < 0 || !is(null, STDOUT_FILENO) || !is(null, STDERR_FILENO)) return false;
   }
   if (spec.confined && !Confine()) return false;
-  return !spec.ends_its_user || (spec.confined && spec.as && EndOthersOf(*spec.as));
+  if (!spec.ends_its_user) return true;
+  errno = EINVAL;
+  return spec.confined && spec.as && EndOthersOf(*spec.as);
 }
 
 [[noreturn]] void Execute(const SpawnSpec& spec, const std::vector<char*>& argv, const std::vector<char*>& environment,

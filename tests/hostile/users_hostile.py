@@ -31,6 +31,9 @@ class Users(hostile.Hostile):
             self.assertEqual(len(uids), 1)
             self.assertGreaterEqual(min(uids), FIRST_OWN, f"{name}: neither root, the daemon's user nor the owner")
             self.assertFalse(uids & seen, f"{name}: also vGPUs of one owner have different users")
+            killer = self.attack(TENANT, "kill")
+            killer.order(str(executors_of(self.node, name)[0]))
+            self.assertIn("not permitted", killer.says(), "an owner may not signal its executor")
             seen |= uids
             self.assertIsNone(program.poll())
             home = os.stat(os.path.join(self.node.run_dir, "homes", name))
