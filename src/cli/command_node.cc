@@ -44,11 +44,12 @@ Result<int> ShowStatus(const Session& session) {
       {"processes", fmt::format("{}", WholeField(status, "processes"))},
   };
   for (const auto& [name, value] : lines) fmt::print("{:<14}{}\n", name, Printable(value));
-  const std::string why_shared = TextField(status, "no_own_users");
-  if (status.value("private", json()) != true)
-    fmt::print("{:<14}{}\n", "isolation",
-               why_shared.empty() ? "the executor of each vGPU has a user of its own"
-                                  : Printable("executors have no users of their own: " + why_shared));
+  if (const auto isolation = status.find("isolation"); isolation != status.end() && isolation->is_object()) {
+    const json missing = isolation->value("missing", json::array());
+    if (missing.empty()) fmt::print("{:<14}{}\n", "isolation", "the executor of each vGPU has a user of its own");
+    for (const json& part : missing)
+      if (part.is_string()) fmt::print("{:<14}{}\n", "not isolated", Printable(part.get<std::string>()));
+  }
   if (const std::string why = TextField(status, "not_saved"); !why.empty())
     fmt::print("{:<14}{}\n", "not saved", Printable(why));
   if (const auto helpers = status.find("helpers"); helpers != status.end() && helpers->is_array())

@@ -409,7 +409,7 @@ void AddServe(Command app, Session& session) {
            "the 'owners' of the vGPUs")
       .OneOf({"own", "owners"});
   command.AddFlag("--require-isolation", flags->require_isolation,
-                  "Do not serve if executors can't have users of their own; 'weir status' names the reason");
+                  "Do not serve if a part of the isolation of executors is missing here; 'weir status' names it");
   command.AddFlag("--quiet", flags->quiet, "Print only errors");
   command.WhenGiven([flags, &session] {
     RejectServeUsage(*flags);

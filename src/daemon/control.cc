@@ -245,24 +245,22 @@ ordered_json HelpersJson(const ControlContext& context) {
 
 Reply StatusReply(Node& node, const ControlContext& context) {
   const Instant now = platform::Now();
-  return JsonReply({{"version", WEIR_VERSION},
-                    {"pid", ::getpid()},
-                    {"uptime_ns", (now - context.started).count()},
-                    {"run_dir", context.run_dir},
-                    {"state_dir", context.state_dir},
-                    {"keys_dir", context.keys_dir},
-                    {"private", context.is_private},
-                    {"executor_users", ::geteuid() != 0                          ? "daemon"
-                                       : node.executor_users().why_not().empty() ? "own"
-                                                                                 : "owners"},
-                    {"no_own_users", node.executor_users().why_not()},
-                    {"now_ns", NsOf(now)},
-                    {"devices", node.Devices().size()},
-                    {"vgpus", node.Vgpus().size()},
-                    {"processes", node.processes()},
-                    {"looks", node.looks()},
-                    {"helpers", HelpersJson(context)},
-                    {"not_saved", context.saver == nullptr ? std::string() : context.saver->problem()}});
+  return JsonReply(
+      {{"version", WEIR_VERSION},
+       {"pid", ::getpid()},
+       {"uptime_ns", (now - context.started).count()},
+       {"run_dir", context.run_dir},
+       {"state_dir", context.state_dir},
+       {"keys_dir", context.keys_dir},
+       {"private", context.is_private},
+       {"isolation", {{"executor_users", node.executor_users().Whose()}, {"missing", node.executor_users().Missing()}}},
+       {"now_ns", NsOf(now)},
+       {"devices", node.Devices().size()},
+       {"vgpus", node.Vgpus().size()},
+       {"processes", node.processes()},
+       {"looks", node.looks()},
+       {"helpers", HelpersJson(context)},
+       {"not_saved", context.saver == nullptr ? std::string() : context.saver->problem()}});
 }
 
 Reply DevicesReply(Node& node) {

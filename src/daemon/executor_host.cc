@@ -77,6 +77,7 @@ void ExecutorHost::OnClient() {
       .kept_fd = listener_.get(),
       .as = std::move(user->as),
       .confined = true,
+      .writes_below = user->writes_below,
       .processes_max = user->processes_max,
       .environment = setup_.environment};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});

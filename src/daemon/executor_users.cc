@@ -18,6 +18,7 @@
 
 #include "daemon/executor_home.h"
 #include "daemon/reaper.h"
+#include "platform/file_rules.h"
 #include "platform/files.h"
 #include "platform/process.h"
 
@@ -70,6 +71,13 @@ bool NumbersAreMapped() {
 
 }  // namespace
 
+std::vector<std::string> ExecutorUsers::Missing() const { return MissingIsolation(own_); }
+
+const char* ExecutorUsers::Whose() const {
+  if (own_.why_not.empty()) return "own";
+  return ::geteuid() == 0 ? "owners" : "daemon";
+}
+
 Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, bool ephemeral) {
   if (!own_.why_not.empty()) {
     if (::geteuid() != 0 || owner == 0) return ExecutorUser{};
@@ -81,7 +89,8 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
   WEIR_TRY(const uid_t uid, OwnUser(home));
   return ExecutorUser{.as = platform::RunAs{.uid = uid, .gid = uid, .groups = GroupsOfGpus()},
                       .processes_max = kProcessesMax,
-                      .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache"}};
+                      .writes_below = home,
+                      .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home}};
 }
 
 Result<uid_t> ExecutorUsers::OwnUser(const std::string& home) {
@@ -168,6 +177,13 @@ std::string WhyNoOwnUsers(const std::vector<std::string>& paths) {
   for (const std::string& path : paths)
     if (const std::string closed = path.starts_with('/') ? ClosedToOthers(path) : std::string(); !closed.empty())
       return closed + " is closed to other users";
+  return {};
+}
+
+std::vector<std::string> MissingIsolation(const OwnUsers& own) {
+  if (!own.why_not.empty()) return {"executors have no users of their own: " + own.why_not};
+  if (!platform::FileRules::Supported())
+    return {"executors may write to folders that are open to every user: this kernel has no Landlock"};
   return {};
 }
 

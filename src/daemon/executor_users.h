@@ -29,6 +29,7 @@ namespace weir::daemon {
 struct ExecutorUser {
   std::optional<platform::RunAs> as{};     // empty: the daemon's user
   unsigned processes_max = 0;              // 0: no limit
+  std::string writes_below{};              // see platform/confinement.h; empty: no rule about files
   std::vector<std::string> environment{};  // NAME=VALUE
 };
 
@@ -47,7 +48,10 @@ class ExecutorUsers {
   ExecutorUsers(boost::asio::io_context& loop, std::string run_dir, OwnUsers own)
       : loop_(loop), run_dir_(std::move(run_dir)), homes_(run_dir_ + "/homes"), own_(std::move(own)) {}
 
-  [[nodiscard]] const std::string& why_not() const { return own_.why_not; }
+  /// The parts of the isolation that are missing here, in words.
+  [[nodiscard]] std::vector<std::string> Missing() const;
+  /// Whose users executors have: "own", "owners" or "daemon".
+  [[nodiscard]] const char* Whose() const;
 
   /// kIo: the user's home can't be made. kResourceExhausted: all numbers are in use.
   Result<ExecutorUser> Of(const std::string& vgpu, uid_t owner, bool ephemeral);
@@ -68,6 +72,9 @@ class ExecutorUsers {
   uid_t next_ = 0;     // the number to try first; 0: not known yet
   unsigned left_ = 0;  // folders that were renamed so far
 };
+
+/// The parts of the isolation of executors that are missing with `own`, in words.
+std::vector<std::string> MissingIsolation(const OwnUsers& own);
 
 /// Why executors can't have users of their own here, in words; empty: they can. `paths`: what each of these users must
 /// reach: the run folder, the executor and the driver.

@@ -228,8 +228,8 @@ Status Serve(const ServeOptions& given) {
       users.why_not = taken.error().message;
     }
   }
-  if (options.require_isolation && !users.why_not.empty())
-    return Fail(Errc::kPermissionDenied, "--require-isolation: executors have no users of their own: " + users.why_not);
+  if (const auto missing = MissingIsolation(users); options.require_isolation && !missing.empty())
+    return Fail(Errc::kPermissionDenied, "--require-isolation: " + missing.front());
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
   for (const device::Emulator& setup : options.devices.emulators) {
     WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));

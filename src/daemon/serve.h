@@ -33,7 +33,7 @@ struct ServeOptions {
   Duration idle_exit_after = seconds(10);
   bool quiet = false;
   bool executors_as_owners = false;  // executors get no users of their own
-  bool require_isolation = false;    // do not serve if executors can't have users of their own
+  bool require_isolation = false;    // do not serve if a part of MissingIsolation is missing
 
   /// Runs kernels of modules in a vGPU; empty: no module service.
   std::optional<ModulesSetup> modules{};

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "platform/call_filter.h"
+#include "platform/file_rules.h"
 
 namespace weir::platform {
 namespace {
@@ -86,11 +87,16 @@ CallFilter MakeFilter() {
   for (const long call : kRefused) filter.OnCall(call, {denied});
   if (!kChecksLeaks) filter.OnCall(SYS_ptrace, {denied});
   filter.OnlyPresentNamespaces();
-  filter.OnCall(SYS_socket,
-                {CallFilter::Argument(0), CallFilter::Jump(BPF_JEQ, AF_UNIX, 3), CallFilter::Jump(BPF_JEQ, AF_INET, 2),
-                 CallFilter::Jump(BPF_JEQ, AF_INET6, 1), CallFilter::Jump(BPF_JEQ, AF_NETLINK, 0, 1), allowed, denied});
+  filter.OnCall(SYS_socket, {CallFilter::Argument(0), CallFilter::Jump(BPF_JEQ, AF_UNIX, 1),
+                             CallFilter::Jump(BPF_JEQ, AF_NETLINK, 0, 1), allowed, denied});
   filter.Add({allowed});
   return filter;
+}
+
+bool WriteOnlyBelow(const char* folder) {
+  FileRules rules(FileRules::kWriting);
+  return rules.Allow(folder, FileRules::kWriting) && rules.Allow("/dev", FileRules::kChanging) &&
+         rules.Allow("/proc", FileRules::kChanging) && rules.Enter();
 }
 
 CallFilter& TheFilter() {
@@ -102,6 +108,10 @@ CallFilter& TheFilter() {
 
 void PrepareConfinement() { TheFilter(); }
 
-bool Confine() { return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && DropCapabilities() && TheFilter().Install(); }
+bool Confine(const char* writes_below) {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+  if (writes_below != nullptr && FileRules::Supported() && !WriteOnlyBelow(writes_below)) return false;
+  return DropCapabilities() && TheFilter().Install();
+}
 
 }  // namespace weir::platform

@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "platform/file_rules.h"
 #include "platform/files.h"
 #include "platform/spawn.h"
 #include "tests/harness/temp_folder.h"
@@ -56,7 +57,8 @@ TEST(Confinement, RefusesCallsThatNoDriverNeeds) {
   refused([] { return ::syscall(SYS_io_uring_setup, 1, nullptr); });
   refused([] { return ::syscall(SYS_perf_event_open, nullptr, 0, -1, -1, 0); });
   refused([] { return ::mknod("/tmp/weir-confinement-test", S_IFIFO | 0600, 0); });
-  refused([] { return ::socket(AF_PACKET, SOCK_RAW, 0); });
+  for (const int family : {AF_PACKET, AF_INET, AF_INET6})
+    refused([family] { return ::socket(family, family == AF_PACKET ? SOCK_RAW : SOCK_STREAM, 0); });
   refused([] { return ::syscall(0x40000000L | SYS_getpid); });
   EXPECT_EQ(ErrnoInside([] { return ::syscall(SYS_clone3, nullptr, 0); }), ENOSYS);
 }
@@ -68,7 +70,7 @@ TEST(Confinement, AllowsWhatDriversUse) {
               return made == 1 ? 0 : -1;
             }),
             0);
-  for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
+  for (const int family : {AF_UNIX, AF_NETLINK}) {
     const int error = ErrnoInside([family] { return ::socket(family, SOCK_DGRAM, 0); });
     EXPECT_NE(error, EPERM) << family;
     EXPECT_NE(error, kNotConfined);
@@ -88,6 +90,29 @@ TEST(Confinement, HoldsInTheProgramThatIsSpawned) {
   for (const char* line : {"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapPrm:\t0000000000000000\n",
                            "CapEff:\t0000000000000000\n", "CapAmb:\t0000000000000000\n"})
     EXPECT_NE(text->find(line), std::string::npos) << line << *text;
+}
+
+TEST(Confinement, FilesAreWrittenBelowOneFolderOnly) {
+  if (!FileRules::Supported()) GTEST_SKIP() << "this kernel has no Landlock";
+  const TempFolder inside, outside;
+  const std::string there = outside / "there";
+  ASSERT_TRUE(WriteFileAtomically(there, "text"));
+  const auto run = [&](const std::string& command) {
+    const auto pid =
+        Spawn({.argv = {"/bin/sh", "-c", command}, .silent = true, .confined = true, .writes_below = inside.path()});
+    int status = -1;
+    if (pid) ::waitpid(*pid, &status, 0);
+    return status == 0;
+  };
+  EXPECT_TRUE(run("cd " + inside.path() + " && mkdir a b && echo x > a/x && mv a/x b/y && ln -s y b/z && rm -r a"));
+  EXPECT_TRUE(run("echo x > /dev/null && cat " + there)) << "devices are written, files are read";
+  EXPECT_TRUE(run("echo name > /proc/self/comm")) << "as threads do that name others";
+  for (const std::string& command :
+       {"echo x > " + there, "echo x >> " + there, "> " + there, "rm " + there, "echo x > " + (outside / "new"),
+        "mkdir " + (outside / "folder"), "ln -s x " + (outside / "link"), "mv " + there + " " + inside.path(),
+        "ln " + there + " " + (inside / "link"), std::string("echo x > /dev/shm/weir-confinement-test")})
+    EXPECT_FALSE(run(command)) << command;
+  EXPECT_EQ(ReadFile(there, 100).value(), "text");
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct SpawnSpec {
   bool silent = false;            // the child's output is discarded
   std::optional<RunAs> as{};      // empty: this process's user and groups
   bool confined = false;          // see confinement.h; for programs that execute code of tenants
+  std::string writes_below{};     // with `confined`; empty: no rule about files
   unsigned processes_max = 0;     // of the user, with threads; 0: no limit of its own
   /// All other processes of the user `as` are killed before the program starts. Requires `confined`, and a user other
   /// than root.

@@ -100,8 +100,9 @@ class Hostile(OpenClTenants):
 
     def start(self, command, vgpu, user=None, **options):
         given = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
-        program = subprocess.Popen(command, env={**os.environ, **self.environment(vgpu)}, cwd="/", stdout=subprocess.DEVNULL,
-                                   stderr=options.pop("stderr", subprocess.DEVNULL), **given, **options)
+        streams = {name: options.pop(name, subprocess.DEVNULL) for name in ("stdout", "stderr")}
+        program = subprocess.Popen(command, env={**os.environ, **self.environment(vgpu)}, cwd="/", **streams, **given,
+                                   **options)
         self.programs.append(program)
         return program
 

@@ -21,7 +21,7 @@ class Users(hostile.Hostile):
             return {int(uid) for line in status if line.startswith("Uid:") for uid in line.split()[1:]}
 
     def test_the_executor_of_each_vgpu_has_a_user_of_its_own_and_what_it_compiles_is_closed_to_others(self):
-        self.assertEqual(self.node.get("/v1/status")["executor_users"], "own", self.node.get("/v1/status"))
+        self.assertEqual(self.node.get("/v1/status")["isolation"], {"executor_users": "own", "missing": []})
         seen = set()
         for name, user in (("roots", ROOT), ("mine", TENANT), ("mine2", TENANT)):
             self.node.create(name, owner_uid=user.pw_uid)
@@ -68,8 +68,9 @@ class Users(hostile.Hostile):
         self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
         self.wait_busy("mine")
         self.assertEqual(self.users_of("mine"), {TENANT.pw_uid})
-        status = self.node.get("/v1/status")
-        self.assertEqual((status["executor_users"], status["no_own_users"]), ("owners", "'--executor-users owners' was given"))
+        self.assertEqual(self.node.get("/v1/status")["isolation"], {
+            "executor_users": "owners",
+            "missing": ["executors have no users of their own: '--executor-users owners' was given"]})
 
     def test_required_isolation_is_refused_where_users_can_not_reach_the_run_folder(self):
         self.node.kill()

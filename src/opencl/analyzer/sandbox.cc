@@ -2,7 +2,6 @@
 #include "opencl/analyzer/sandbox.h"
 
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -11,6 +10,7 @@
 #include <cstdint>
 
 #include "platform/call_filter.h"
+#include "platform/file_rules.h"
 
 namespace weir::opencl {
 namespace {
@@ -20,32 +20,14 @@ bool Limit(int resource, rlim_t most) {
   return ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0;
 }
 
-constexpr std::uint64_t kReading =
-    LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE;
-constexpr std::uint64_t kWriting = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
-                                   LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
-                                   LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SYM |
-                                   LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
-
 /// False: the kernel supports Landlock but refused the rules.
 bool OnlySystemFiles() {
+  using platform::FileRules;
   if (!HasLandlock()) return true;
-  landlock_ruleset_attr wanted{};
-  wanted.handled_access_fs = kReading | kWriting;
-  const long rules = ::syscall(SYS_landlock_create_ruleset, &wanted, sizeof wanted, 0);
-  if (rules < 0) return false;
-  for (const char* path : {"/usr", "/lib", "/lib64", "/etc/ld.so.cache"}) {
-    const int at = ::open(path, O_PATH | O_CLOEXEC);
-    if (at < 0) continue;
-    landlock_path_beneath_attr rule{};
-    rule.parent_fd = at;
-    rule.allowed_access = path[1] == 'e' ? std::uint64_t{LANDLOCK_ACCESS_FS_READ_FILE} : kReading;
-    ::syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
-    ::close(at);
-  }
-  const bool taken = ::syscall(SYS_landlock_restrict_self, rules, 0) == 0;
-  ::close(static_cast<int>(rules));
-  return taken;
+  FileRules rules(FileRules::kReading | FileRules::kWriting);
+  for (const char* path : {"/usr", "/lib", "/lib64"}) rules.Allow(path, FileRules::kReading);
+  rules.Allow("/etc/ld.so.cache", FileRules::kReading, /*is_folder=*/false);
+  return rules.Enter();
 }
 
 /// The system calls of clang and the analysis. Most were found with strace; others serve less common paths of the C
@@ -145,7 +127,7 @@ platform::CallFilter MakeFilter() {
 
 }  // namespace
 
-bool HasLandlock() { return ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 1; }
+bool HasLandlock() { return platform::FileRules::Supported(); }
 
 bool EnterSandbox() {
   const bool limited = Limit(RLIMIT_CPU, 10) && Limit(RLIMIT_CORE, 0) && Limit(RLIMIT_AS, rlim_t{2} << 30) &&

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that are native code of their executor (PoCL) and leave the language: system calls and writes anywhere."""
+import errno
+import os
+import platform
+import signal
+import socket
+import subprocess
+import unittest
+
+import hostile
+from hostile import TENANT, e2e, executors_of
+
+ESCAPE = os.path.join(e2e.BUILD, "bin/opencl_escape")
+OPEN, GETUID, KILL, CONNECT, SOCKET, CREAT = 2, 102, 62, 42, 41, 85  # numbers of system calls
+FIRST_OWN = 2_000_000_000
+
+
+def has_landlock():
+    import ctypes
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 1
+
+
+@unittest.skipUnless(platform.machine() == "x86_64", "the kernel's system calls are those of x86-64")
+class Escape(hostile.Hostile):
+    def test_a_kernel_that_makes_system_calls_reaches_nothing_of_others(self):
+        self.node.create("mine", owner_uid=TENANT.pw_uid)
+        self.node.create("other", owner_uid=TENANT.pw_uid)
+        self.start([hostile.LOOP, "600", "65536", "200", "4"], "other", user=TENANT)
+        self.wait_busy("other")
+        home = os.path.join(self.node.run_dir, "homes")
+        owners_file = os.path.join(self.node.folder, "owners")
+        with open(owners_file, "w") as file:
+            file.write("secret")
+        os.chown(owners_file, TENANT.pw_uid, TENANT.pw_gid)
+        os.chmod(owners_file, 0o600)
+        landing = f"/tmp/weir-escape-{os.getpid()}"
+        self.addCleanup(lambda: os.path.exists(landing) and os.unlink(landing))
+        calls = {
+            f"{GETUID}": None,
+            f"{CREAT} {home}/mine/kept 384": None,
+            f"{OPEN} /etc/shadow 0": -errno.EACCES,
+            f"{OPEN} {owners_file} 0": -errno.EACCES,
+            f"{OPEN} {home}/other/kept 0": -errno.EACCES,
+            f"{OPEN} {self.node.state_dir}/node.json 0": -errno.EACCES,
+            f"{KILL} {self.node.process.pid} 0": -errno.EPERM,
+            f"{KILL} {executors_of(self.node, 'other')[0]} 0": -errno.EPERM,
+            f"{SOCKET} {socket.AF_INET} {socket.SOCK_STREAM} 0": -errno.EPERM,
+        }
+        if has_landlock():
+            calls[f"{CREAT} {landing} 384"] = -errno.EACCES
+        program = self.start([ESCAPE, *calls], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)
+        out, _ = program.communicate(timeout=e2e.PATIENCE)
+        self.assertEqual(program.returncode, 0)
+        got = dict(zip(calls, map(int, out.split())))
+        self.assertEqual(len(got), len(calls), out)
+        self.assertGreaterEqual(got.pop(f"{GETUID}"), FIRST_OWN, "the kernel's code ran in the executor")
+        self.assertGreaterEqual(got.pop(f"{CREAT} {home}/mine/kept 384"), 0, "its own folder")
+        self.assertEqual(got, {call: result for call, result in calls.items() if result is not None})
+        self.assertFalse(os.path.exists(landing))
+        self.daemon_is_well()
+
+    def test_a_kernel_that_writes_anywhere_fails_its_own_run_only(self):
+        for name in ("mine", "other"):
+            self.node.create(name, owner_uid=TENANT.pw_uid)
+        other = self.start([hostile.LOOP, "600", "65536", "200", "4"], "other", user=TENANT)
+        self.wait_busy("other")
+        before = executors_of(self.node, "other")
+        program = self.start([ESCAPE, "scribble"], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)
+        out, _ = program.communicate(timeout=e2e.PATIENCE)
+        self.assertEqual((program.returncode, out), (2, ""), "its run fails")
+        self.assertIn(f"signal {signal.SIGSEGV.value}", self.node.log_text())
+        self.assertIsNone(other.poll())
+        self.assertEqual(executors_of(self.node, "other"), before)
+        self.wait_busy("other")
+        self.finds_its_device("mine")  # another executor serves the next program
+        self.daemon_is_well()
+
+
+if __name__ == "__main__":
+    hostile.main()

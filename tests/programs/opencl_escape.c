@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A hostile compute program for tests: its kernel leaves the language. On a driver that computes on CPUs (PoCL on
+ * x86-64), such a kernel is native code of the process that runs it. Does not use Weir's code.
+ *
+ *   opencl_escape CALL...     system calls, made by the kernel one after the other. A CALL is a number and up to three
+ *                             arguments, separated by blanks: "2 /etc/shadow 0" opens a file. What is not a number is
+ *                             passed as the address of the text
+ *   opencl_escape scribble    the kernel writes to an address that is not its own
+ *
+ * Prints the result of each call, a negative errno, on a line of its own. Exits with 2 when a call of OpenCL failed. */
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kText = 256 };
+
+static const char* source =
+    "kernel void escape(global long *result, global char *text, long n, long a, long b, long c, int text_at) {\n"
+    "  if (text_at == 0) a = (long)text;\n"
+    "  if (text_at == 1) b = (long)text;\n"
+    "  if (text_at == 2) c = (long)text;\n"
+    "  long r;\n"
+    "  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(n), \"D\"(a), \"S\"(b), \"d\"(c) : \"rcx\", \"r11\", "
+    "\"memory\");\n"
+    "  *result = r;\n"
+    "}\n"
+    "kernel void scribble(global long *result, long where) { *(volatile global long *)where = *result; }\n";
+
+static void check(cl_int error, const char* what) {
+  if (error == CL_SUCCESS) return;
+  fprintf(stderr, "opencl_escape: %s: error %d\n", what, error);
+  exit(2);
+}
+
+static cl_command_queue queue;
+static cl_mem result, text;
+
+static cl_long run(cl_kernel kernel) {
+  const size_t one = 1;
+  cl_long value = 0;
+  check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), "clEnqueueNDRangeKernel");
+  check(clEnqueueReadBuffer(queue, result, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL), "clEnqueueReadBuffer");
+  return value;
+}
+
+/* Makes the call in the kernel and prints its result. */
+static void make_call(cl_kernel kernel, char* call) {
+  cl_long numbers[4] = {0};
+  cl_int text_at = -1;
+  int count = 0;
+  for (char* word = strtok(call, " "); word != NULL && count < 4; word = strtok(NULL, " "), ++count) {
+    char* end = word;
+    numbers[count] = strtoll(word, &end, 0);
+    if (*end == '\0') continue;
+    text_at = count - 1;
+    char bytes[kText] = {0};
+    strncpy(bytes, word, sizeof bytes - 1);
+    check(clEnqueueWriteBuffer(queue, text, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL, NULL), "clEnqueueWriteBuffer");
+  }
+  check(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
+  check(clSetKernelArg(kernel, 1, sizeof text, &text), "clSetKernelArg");
+  for (cl_uint i = 0; i < 4; ++i)
+    check(clSetKernelArg(kernel, 2 + i, sizeof numbers[i], &numbers[i]), "clSetKernelArg");
+  check(clSetKernelArg(kernel, 6, sizeof text_at, &text_at), "clSetKernelArg");
+  printf("%lld\n", (long long)run(kernel));
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  cl_platform_id platform;
+  cl_device_id device;
+  cl_int error;
+  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
+  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
+  cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
+  check(error, "clCreateContext");
+  queue = clCreateCommandQueue(context, device, 0, &error);
+  check(error, "clCreateCommandQueue");
+  cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
+  check(error, "clCreateProgramWithSource");
+  check(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "clBuildProgram");
+  result = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(cl_long), NULL, &error);
+  check(error, "clCreateBuffer");
+  text = clCreateBuffer(context, CL_MEM_READ_WRITE, kText, NULL, &error);
+  check(error, "clCreateBuffer");
+  const int scribbles = strcmp(argv[1], "scribble") == 0;
+  cl_kernel kernel = clCreateKernel(program, scribbles ? "scribble" : "escape", &error);
+  check(error, "clCreateKernel");
+  if (scribbles) {
+    const cl_long where = 8;
+    check(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
+    check(clSetKernelArg(kernel, 1, sizeof where, &where), "clSetKernelArg");
+    printf("%lld\n", (long long)run(kernel));
+    return 0;
+  }
+  for (int i = 1; i < argc; ++i) make_call(kernel, argv[i]);
+  return 0;
+}
