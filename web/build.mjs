@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes dist/ from src/. With --check it changes nothing, and fails if dist/ is not what the sources give.
+// Makes dist/ from src/, and sources.sha256, by which scripts/check-web sees without any package whether dist/ is old.
+// With --check it changes nothing, and fails if dist/ is not what the sources give.
 import { build } from "esbuild";
+import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,6 +10,7 @@ import { gzipSync } from "node:zlib";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const DIST = join(HERE, "dist");
+const SOURCES = join(HERE, "sources.sha256");
 const BROWSERS = ["chrome123", "firefox128", "safari17.5"]; // the first with light-dark() and all else that is used
 const MOST_GZIP_BYTES = 70 * 1024;
 
@@ -45,6 +48,25 @@ async function files() {
   ]);
 }
 
+/** The hash of everything that dist/ is made of: for each file its path, a zero, its size, a zero, its bytes. */
+async function hashOfSources() {
+  const names = ["build.mjs", "package-lock.json"];
+  const walk = async (folder) => {
+    for (const entry of await readdir(join(HERE, folder), { withFileTypes: true })) {
+      const name = `${folder}/${entry.name}`;
+      if (entry.isDirectory()) await walk(name);
+      else names.push(name);
+    }
+  };
+  await walk("src");
+  const hash = createHash("sha256");
+  for (const name of names.sort()) {
+    const bytes = await readFile(join(HERE, name));
+    hash.update(`${name}\0${bytes.length}\0`).update(bytes);
+  }
+  return hash.digest("hex") + "\n";
+}
+
 async function check(wanted) {
   const there = await readdir(DIST).catch(() => []);
   const faults = there.filter((name) => !wanted.has(name)).map((name) => `dist/${name} should not be there`);
@@ -52,6 +74,8 @@ async function check(wanted) {
     const present = there.includes(name) ? await readFile(join(DIST, name), "utf8") : null;
     if (present !== text) faults.push(`dist/${name} ${present === null ? "is missing" : "differs from its sources"}`);
   }
+  const noted = await readFile(SOURCES, "utf8").catch(() => "");
+  if (noted !== (await hashOfSources())) faults.push("sources.sha256 is not that of the sources");
   return faults;
 }
 
@@ -60,11 +84,12 @@ const gzip = [...wanted.values()].reduce((sum, text) => sum + gzipSync(text, { l
 const faults = gzip > MOST_GZIP_BYTES ? [`the page has ${gzip} bytes compressed, ${MOST_GZIP_BYTES} at most`] : [];
 if (process.argv.includes("--check")) {
   faults.push(...(await check(wanted)));
-  if (faults.length > 0) faults.push("run 'node build.mjs' and commit dist/");
+  if (faults.length > 0) faults.push("run 'node build.mjs' and commit dist/ and sources.sha256");
 } else {
   await rm(DIST, { recursive: true, force: true });
   await mkdir(DIST);
   for (const [name, text] of wanted) await writeFile(join(DIST, name), text);
+  await writeFile(SOURCES, await hashOfSources());
 }
 for (const fault of faults) console.error(`build: ${fault}`);
 for (const [name, text] of wanted)
