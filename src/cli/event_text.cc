@@ -23,8 +23,8 @@ std::string LocalTime(std::int64_t utc_ns) {
 
 Style StyleOf(const std::string& kind) {
   if (kind == "broken" || kind == "overload" || kind == "refused") return Style::kBad;
-  if (kind == "warning" || kind == "at-ceiling" || kind == "not-cut" || kind == "asked" || kind == "full" ||
-      kind == "overpromised")
+  if (kind == "warning" || kind == "at-ceiling" || kind == "not-cut" || kind == "no-memory" || kind == "asked" ||
+      kind == "full" || kind == "overpromised")
     return Style::kWarning;
   if (kind == "kept" || kind == "sold" || kind == "sellable" || kind == "left" || kind == "relieved" || kind == "fits")
     return Style::kGood;

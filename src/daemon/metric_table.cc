@@ -175,6 +175,9 @@ constexpr std::array kUseMetrics{
     MetricEntry{"weir_vgpu_executor_failures_total", kCounter, "",
                 "Ends of its OpenCL executor by a signal or with an error",
                 [](const Vgpu& v) { return Number(v.executor_failures); }},
+    MetricEntry{"weir_vgpu_memory_refused_total", kCounter, "",
+                "Allocations and commands of its OpenCL programs that failed for lack of memory",
+                [](const Vgpu& v) { return Number(v.memory_refused); }},
 };
 
 // Of elastic memory. Executors count; the totals begin at 0 with each executor.

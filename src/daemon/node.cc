@@ -2,6 +2,8 @@
 // The node's loop: polling gates, applying actions, housekeeping.
 #include "daemon/node.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
@@ -242,6 +244,7 @@ void Node::Housekeeping() {
   std::erase_if(attached_, [&](Tenancy* tenancy) {
     tenancy->gate->Beat(NsOf(now));
     Drain(*tenancy);
+    NoteMemoryRefused(now, *tenancy);
     for (const auto& [process_id, process] : tenancy->gate->processes())
       if (process->ObserveDraws()) drawing.push_back({tenancy->saved.id, process_id, process->Draws()});
     tenancy->pending.DropLate(now);
@@ -332,6 +335,25 @@ void Node::NoteFull(Tenancy& tenancy, std::string why) {
         .kind = "full",
         .vgpu = tenancy.saved.name,
         .text = "a program waits until another one ends: " + std::move(why)});
+}
+
+/// Counts what the vGPU's executors refused for lack of memory, and reports it, but not each of many in a row.
+void Node::NoteMemoryRefused(Instant now, Tenancy& tenancy) {
+  for (const ProcessId executor : tenancy.executors)
+    if (const auto at = tenancy.gate->processes().find(executor); at != tenancy.gate->processes().end())
+      tenancy.memory_refused += at->second->TakeMemoryRefused();
+  if (tenancy.memory_refused == tenancy.refused_said) return;
+  if (tenancy.refused_at && now - *tenancy.refused_at < kRefusedSaidEvery) return;
+  const std::uint64_t more = tenancy.memory_refused - std::exchange(tenancy.refused_said, tenancy.memory_refused);
+  tenancy.refused_at = now;
+  const Bytes limit = tenancy.saved.settings.memory_max;
+  const char* const plural = more == 1 ? "" : "s";
+  Note({.device = tenancy.saved.device,
+        .kind = "no-memory",
+        .vgpu = tenancy.saved.name,
+        .text = fmt::format(
+            "no memory for {} allocation{} or command{} of its OpenCL programs; {}", more, plural, plural,
+            limit.count > 0 ? fmt::format("its limit is {} MiB", limit.count >> 20) : "it has no limit of its own")});
 }
 
 void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {

@@ -31,6 +31,8 @@ inline constexpr Duration kHousekeeping = milliseconds(50);
 inline constexpr Duration kHelloWithin = seconds(2);
 /// The minimum interval between two events that report that a vGPU has no place for another process.
 inline constexpr Duration kFullSaidEvery = seconds(60);
+/// The minimum interval between two events that report that a vGPU's programs had no memory.
+inline constexpr Duration kRefusedSaidEvery = seconds(10);
 /// Upper bound of the connections of one user that have not sent Hello yet, for each vGPU.
 inline constexpr std::size_t kPendingPerUidMax = 64;
 
@@ -65,7 +67,8 @@ struct VgpuReport {
   std::uint64_t waiting_threads = 0;  // at the gate
   std::uint64_t executor_starts = 0;
   std::uint64_t executor_failures = 0;
-  gate::DeviceUse use;  // of the vGPU's executors
+  std::uint64_t memory_refused = 0;  // allocations and commands that had no memory
+  gate::DeviceUse use;               // of the vGPU's executors
   std::vector<gate::ProcessInfo> processes;
 };
 
@@ -148,6 +151,7 @@ class Node {
   bool IsExecutor(const Tenancy& tenancy, pid_t pid);
   gate::Places PlacesOf(const Tenancy& tenancy, pid_t asks);
   void NoteFull(Tenancy& tenancy, std::string why);
+  void NoteMemoryRefused(Instant now, Tenancy& tenancy);
   bool WantEntryBells(bool wanted);
   void Housekeeping();
   void OnConnection(Tenancy& tenancy);

@@ -334,6 +334,7 @@ VgpuReport Node::ReportOf(Tenancy& tenancy, engine::VgpuStatus status) {
                     .fail_opens = tenancy.gate->FailOpens(),
                     .executor_starts = tenancy.executor->starts(),
                     .executor_failures = tenancy.executor->failures(),
+                    .memory_refused = tenancy.memory_refused,
                     .use = {},
                     .processes = {}};
   for (const auto& [id, process] : tenancy.gate->processes()) {

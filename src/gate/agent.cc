@@ -347,12 +347,13 @@ void Agent::ReportMemory(const proto::ExecutorStatistics& statistics, bool ring)
   if (ring) current_->RingDoorbell();
 }
 
-void Agent::ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept {
+void Agent::ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes, std::uint32_t memory_refused) noexcept {
   const Lock lock(mutex_);
   if (!current_) return;
   proto::ProcessRegion& process = current_->process();
   process.work_items.store(work_items, std::memory_order_relaxed);
   process.memory_bytes.store(memory_bytes, std::memory_order_relaxed);
+  process.memory_refused.store(memory_refused, std::memory_order_relaxed);
 }
 
 void Agent::Describe(proto::MeterKind meter, const char* renderer) noexcept {

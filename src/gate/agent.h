@@ -144,7 +144,7 @@ class Agent {
   void ReportMemory(const proto::ExecutorStatistics& statistics, bool ring) noexcept;
   /// Publishes what an executor's clients use of the device: work-items of unfinished launches and bytes of objects.
   /// No-op while detached.
-  void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes) noexcept;
+  void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes, std::uint32_t memory_refused = 0) noexcept;
   /// Increases with every attach. After each one, the caller has to report everything again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes the meter and the renderer, also to every daemon that the agent attaches to later.

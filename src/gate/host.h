@@ -93,6 +93,11 @@ class ProcessGate {
   }
   /// Returns whether Draws() has changed since the last call. The first call compares with what the API suggests.
   bool ObserveDraws() { return std::exchange(off_screen_seen_, !Draws()) != !Draws(); }
+  /// How many more allocations and commands of an executor had no memory than at the last call.
+  std::uint32_t TakeMemoryRefused() {
+    const std::uint32_t now = page().memory_refused.load(std::memory_order_relaxed);
+    return now - std::exchange(memory_refused_seen_, now);
+  }
   [[nodiscard]] std::uint32_t Waiting() const { return Count(page().waiting); }
   [[nodiscard]] std::uint32_t InFlight() const { return Count(page().in_flight); }
   /// GPU time reserved for work in flight, clamped to 0 … kBelievableNs.
@@ -127,6 +132,7 @@ class ProcessGate {
   std::uint64_t sequence_ = 0;      // of the last good record
   std::uint64_t dropped_seen_ = 0;  // records_dropped at the last Drain
   bool off_screen_seen_ = false;    // as of the last ObserveDraws
+  std::uint32_t memory_refused_seen_ = 0;
   // As of the last Observe:
   std::uint32_t in_flight_seen_ = 0;
   std::int64_t settled_seen_ns_ = 0;

@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 inline constexpr std::uint16_t kGateVersionMajor = 1;
 /// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the end;
 /// 1.8: programs that present nothing, late frame starts, ages of waiting threads
-inline constexpr std::uint16_t kGateVersionMinor = 8;
+inline constexpr std::uint16_t kGateVersionMinor = 9;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -278,7 +278,8 @@ struct ProcessRegion {
   AtomicU64 head;
   AtomicU64 resident_bytes;  // executors (1.5): of buffers and images on the device
   AtomicU32 off_screen;      // 1.8: 1 while the process renders and presents nothing; its records are batches then
-  std::uint8_t reserved1[44];
+  AtomicU32 memory_refused;  // executors (1.9): allocations and commands refused for lack of memory; wraps around
+  std::uint8_t reserved1[40];
   AtomicU64 tail;
   std::uint8_t reserved2[56];
 
@@ -303,6 +304,7 @@ static_assert(offsetof(ProcessRegion, parts_compile_us) == 124);
 static_assert(offsetof(ProcessRegion, head) == 128);
 static_assert(offsetof(ProcessRegion, resident_bytes) == 136);
 static_assert(offsetof(ProcessRegion, off_screen) == 144);
+static_assert(offsetof(ProcessRegion, memory_refused) == 148);
 static_assert(offsetof(ProcessRegion, tail) == 192);
 static_assert(offsetof(ProcessRegion, renderer) == 256);
 static_assert(offsetof(ProcessRegion, memory) == 384);

@@ -145,6 +145,14 @@ TEST(GateLayout, ProcessRegionOf18HasItsGoldenBytes) {
   testing::ExpectGolden("gate_v1_8_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
 }
 
+TEST(GateLayout, ProcessRegionOf19HasItsGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->header.version_minor = 9;
+  region->off_screen = 0x51525354;
+  region->memory_refused = 0x61626364;
+  testing::ExpectGolden("gate_v1_9_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
+}
+
 Record KnownRecord() {
   return {.sequence = 0x0102030405060708,
           .kind = static_cast<std::uint32_t>(RecordKind::kFrame),

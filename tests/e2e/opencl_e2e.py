@@ -78,6 +78,13 @@ class OpenCl(OpenClTenants):
         code, _, err = self.run_to_end(loop(0.2, items=1 << 25, rounds=1), "small")  # 128 MiB
         self.assertEqual(code, 2, err)
         self.assertIn("clCreateBuffer", err)
+
+        def said():
+            events = self.node.get("/v1/events?after=0&limit=1000")["events"]
+            return [event["text"] for event in events if (event["kind"], event["vgpu"]) == ("no-memory", "small")]
+        e2e.wait_for(said, "an event says so")
+        self.assertEqual(said(), ["no memory for 1 allocation or command of its OpenCL programs; its limit is 64 MiB"])
+        self.assertIn('weir_vgpu_memory_refused_total{vgpu="small",device="embedded"} 1\n', self.node.call("GET", "/metrics")[1])
         code, _, err = self.run_to_end(loop(0.2, items=1 << 20, rounds=1), "small")
         self.assertEqual(code, 0, err)
 

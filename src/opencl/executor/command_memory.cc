@@ -90,6 +90,7 @@ cl_int CommandMemory::WhyNot(BufferStore::Outcome outcome, cl_int error) {
     never_fits_ = true;
     return CL_MEM_OBJECT_ALLOCATION_FAILURE;
   }
+  shared_.quota->Refused();
   const std::string needs = WhatItNeeds();
   if (outcome == Outcome::kFailed) {
     why_not_ = needs + ", and the driver makes none";

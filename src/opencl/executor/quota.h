@@ -22,19 +22,26 @@ class Quota {
   [[nodiscard]] bool Take(std::uint64_t bytes) {
     std::uint64_t used = used_.load(std::memory_order_relaxed);
     const Limits limits = limits_();
-    if (bytes > std::min(limits.each, limits.all)) return false;
+    if (bytes > std::min(limits.each, limits.all)) return Refused();
     do {
-      if (used > limits.all - bytes) return false;
+      if (used > limits.all - bytes) return Refused();
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     return true;
   }
   void Return(std::uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   [[nodiscard]] Limits limits() const { return limits_(); }
+  /// Counts an allocation, or a command of which not all objects find room on the device. Returns false.
+  bool Refused() {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  [[nodiscard]] std::uint32_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
   std::function<Limits()> limits_;
   std::atomic<std::uint64_t> used_{0};
+  std::atomic<std::uint32_t> refused_{0};
 };
 
 }  // namespace weir::opencl

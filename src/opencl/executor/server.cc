@@ -219,7 +219,8 @@ Status Server::Run(int stop) {
     pending_.DropLate(InstantFromNs(now_ns));
     Tick(now_ns);
     if (!keeper_) TellWhatIsMade();
-    agent_.ReportUse(shared_->work_items->load(std::memory_order_relaxed), shared_->quota->used());
+    agent_.ReportUse(shared_->work_items->load(std::memory_order_relaxed), shared_->quota->used(),
+                     shared_->quota->refused());
     if (!seats_.empty()) idle_since_ns_ = now_ns;
     if (now_ns - idle_since_ns_ > options_.idle_exit_after.count()) break;
   }

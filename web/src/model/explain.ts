@@ -46,6 +46,11 @@ const MEANINGS: Record<string, Meaning> = {
     title: "No place",
     why: "A program waits outside: the vGPU has as many processes as it may have. It gets in when another one ends.",
   },
+  "no-memory": {
+    tone: "warning",
+    title: "No memory",
+    why: "A program asked for more memory than the vGPU has, and got an error. A higher limit, elastic memory or a smaller program helps.",
+  },
   policy: {
     tone: "neutral",
     title: "Policy changed",
