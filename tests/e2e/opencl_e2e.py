@@ -78,15 +78,23 @@ class OpenCl(OpenClTenants):
         code, _, err = self.run_to_end(loop(0.2, items=1 << 25, rounds=1), "small")  # 128 MiB
         self.assertEqual(code, 2, err)
         self.assertIn("clCreateBuffer", err)
+        code, _, err = self.run_to_end(loop(0.2, items=1 << 20, rounds=1), "small")
+        self.assertEqual(code, 0, err)
+
+    def test_an_event_and_a_metric_say_that_a_program_had_no_memory(self):
+        self.node.create("small", memory_max_bytes=64 << 20)
+        self.start(loop(600, items=3 << 22, rounds=1), "small")  # 48 MiB
+        self.wait_busy("small")
+        code, _, err = self.run_to_end(loop(0.2, items=3 << 22, rounds=1), "small")
+        self.assertEqual(code, 2, err)
 
         def said():
             events = self.node.get("/v1/events?after=0&limit=1000")["events"]
             return [event["text"] for event in events if (event["kind"], event["vgpu"]) == ("no-memory", "small")]
         e2e.wait_for(said, "an event says so")
         self.assertEqual(said(), ["no memory for 1 allocation or command of its OpenCL programs; its limit is 64 MiB"])
-        self.assertIn('weir_vgpu_memory_refused_total{vgpu="small",device="embedded"} 1\n', self.node.call("GET", "/metrics")[1])
-        code, _, err = self.run_to_end(loop(0.2, items=1 << 20, rounds=1), "small")
-        self.assertEqual(code, 0, err)
+        self.assertIn('weir_vgpu_memory_refused_total{vgpu="small",device="embedded"} 1\n',
+                      self.node.call("GET", "/metrics")[1])
 
     def test_weir_run_attaches_a_program_to_its_vgpu(self):
         done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "20", "--", *loop(0.5)],
