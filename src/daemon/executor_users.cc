@@ -88,7 +88,7 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
   const std::string home = homes_ + "/" + (ephemeral ? ".of-" + std::to_string(owner) : vgpu);
   WEIR_TRY(const uid_t uid, OwnUser(home));
   return ExecutorUser{.as = platform::RunAs{.uid = uid, .gid = uid, .groups = GroupsOfGpus()},
-                      .processes_max = kProcessesMax,
+                      .processes_max = ephemeral ? kEphemeralProcessesMax : kProcessesMax,
                       .writes_below = home,
                       .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home}};
 }

@@ -41,8 +41,9 @@ struct OwnUsers {
 
 class ExecutorUsers {
  public:
-  /// Limit of the processes and threads of a user. A driver that computes on CPUs has a thread for each.
-  static constexpr unsigned kProcessesMax = 4'096;
+  /// Limits of the processes and threads of a vGPU's user, and of the user of an account's ephemeral vGPUs. A driver
+  /// that computes on CPUs has a thread for each of them.
+  static constexpr unsigned kProcessesMax = 4'096, kEphemeralProcessesMax = 32'768;
 
   /// Without users of their own, executors run as the owner of their vGPU, or as the daemon's user if that is not root.
   ExecutorUsers(boost::asio::io_context& loop, std::string run_dir, OwnUsers own)

@@ -58,6 +58,8 @@ std::set<unsigned> UserRange::InUse() {
 Result<UserRange> UserRange::Take(const std::string& run_dir, const std::string& folder,
                                   const std::set<unsigned>& in_use) {
   WEIR_TRY_STATUS(platform::MakeFolder(folder));
+  // Closed to others, who could otherwise hold its locks. systemd makes the folder with another mode.
+  if (::chmod(folder.c_str(), 0700) != 0) return platform::ErrnoError("closing " + folder, errno);
   // One daemon at a time chooses a range.
   const platform::Fd all(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!all || ::flock(all.get(), LOCK_EX) != 0) return platform::ErrnoError("locking " + folder, errno);
@@ -71,7 +73,7 @@ Result<UserRange> UserRange::Take(const std::string& run_dir, const std::string&
     return Fail(Errc::kResourceExhausted,
                 "all " + std::to_string(kRangesMax) + " ranges of users in " + folder + " belong to other run folders");
   const std::string path = folder + "/" + std::to_string(chosen);
-  platform::Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  platform::Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!lock) return platform::ErrnoError("opening " + path, errno);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return Fail(Errc::kBusy, "another process has locked " + path + ", the users of " + mine);

@@ -36,6 +36,13 @@ TEST_F(UserRangeOf, EachRunFolderIsAnother) {
   EXPECT_GE(b.first(), a.first() + UserRange::kCount);
 }
 
+TEST_F(UserRangeOf, ItsFolderIsClosedToOthersWhoCouldHoldItsLocks) {
+  std::filesystem::create_directory(folder_ / "users");
+  std::filesystem::permissions(folder_ / "users", std::filesystem::perms(0755));
+  const UserRange held = Take(Run("a")).value();
+  EXPECT_EQ(std::filesystem::status(folder_ / "users").permissions(), std::filesystem::perms(0700));
+}
+
 TEST_F(UserRangeOf, StaysTheSameAfterARestart) {
   const std::string run = Run("a");
   uid_t first = 0;
