@@ -13,11 +13,11 @@
 #include <string>
 #include <thread>
 
-#include "dashboard/confine.h"
 #include "dashboard/service.h"
 #include "dashboard/token.h"
 #include "http/address.h"
 #include "http/stop_on_end.h"
+#include "platform/confine_service.h"
 #include "platform/service_end.h"
 #include "platform/service_options.h"
 
@@ -89,7 +89,7 @@ Status Serve(const Arguments& arguments, http::Address address) {
   WEIR_TRY(const auto server, ListenSoon(loop, address, service));
   address.port = server->port();
   site.listens = address;
-  if (!dashboard::ConfineServing())
+  if (!platform::ConfineService())
     return Fail(Errc::kInternal, fmt::format("this process can't be confined: {}", std::strerror(errno)));
   service.Start(site);
   Announce(arguments, site);

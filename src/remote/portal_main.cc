@@ -3,12 +3,15 @@
 // `weir serve --listen`, `--guest` and `--guest-memory`.
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <limits>
 #include <string>
 
 #include "net/tcp_stream.h"
 #include "net/tls.h"
+#include "platform/confine_service.h"
+#include "platform/fd.h"
 #include "platform/files.h"
 #include "platform/service_end.h"
 #include "platform/service_options.h"
@@ -70,6 +73,8 @@ Status RunListening(const net::Endpoint& endpoint, const std::string& keys, cons
   };
   if (!port_file.empty())
     WEIR_TRY_STATUS(platform::WriteFileAtomically(port_file, std::to_string(listener->port()) + "\n"));
+  if (!platform::ConfineService())
+    return platform::ErrnoError("giving up the rights that a portal does not need", errno);
   return remote::RunPortal(std::move(options));
 }
 

@@ -107,6 +107,24 @@ class Users(hostile.Hostile):
         self.wait_busy("mine")
 
 
+class Portal(hostile.Hostile):
+    def make_node(self):
+        return e2e.Node("--listen-plain", "127.0.0.1:0")
+
+    def test_a_portal_has_given_up_its_rights(self):
+        def portal():
+            return next(h["pid"] for h in self.node.get("/v1/status")["helpers"] if h["name"] == "portal")
+
+        def fields():
+            with open(f"/proc/{portal()}/status") as status:
+                return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+        e2e.wait_for(lambda: fields()["Seccomp"] == "2", "the portal is confined")
+        has = fields()
+        self.assertEqual(has["NoNewPrivs"], "1")
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(int(has[kind], 16), 0, kind)
+
+
 class NodeOfTheUnit(e2e.Node):
     """Starts the daemon with only the capabilities of the systemd unit."""
 

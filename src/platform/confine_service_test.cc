@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dashboard/confine.h"
+#include "platform/confine_service.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,21 +16,21 @@
 
 #include "tests/harness/temp_folder.h"
 
-namespace weir::dashboard {
+namespace weir::platform {
 namespace {
 
 /// Calls `confined` in a child that has confined itself; its value is the child's exit status.
 template <typename Confined>
 int InConfinedChild(Confined confined) {
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(ConfineServing() ? confined() : 99);
+  if (child == 0) ::_exit(ConfineService() ? confined() : 99);
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(DashboardConfine, RefusesProgramsFilesAndSockets) {
-  const testing::TempFolder folder;
+TEST(ConfinedService, RefusesProgramsFilesAndSockets) {
+  const weir::testing::TempFolder folder;
   const std::string file = folder / "file";
   ASSERT_EQ(::close(::open(file.c_str(), O_WRONLY | O_CREAT, 0600)), 0);
   // The number of the first call that was not refused; 0: all were.
@@ -60,7 +60,7 @@ TEST(DashboardConfine, RefusesProgramsFilesAndSockets) {
             0);
 }
 
-TEST(DashboardConfine, LeavesWhatServingNeeds) {
+TEST(ConfinedService, LeavesWhatServingNeeds) {
   EXPECT_EQ(InConfinedChild([] {
               const int control = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
               if (control < 0) return 1;
@@ -73,4 +73,4 @@ TEST(DashboardConfine, LeavesWhatServingNeeds) {
 }
 
 }  // namespace
-}  // namespace weir::dashboard
+}  // namespace weir::platform

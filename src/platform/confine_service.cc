@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dashboard/confine.h"
+#include "platform/confine_service.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -8,10 +8,10 @@
 #include "platform/call_filter.h"
 #include "platform/confinement.h"
 
-namespace weir::dashboard {
+namespace weir::platform {
 namespace {
 
-constexpr long kRefusedCalls[]{
+constexpr long kRefusedToServices[]{
     // Programs and signals.
     SYS_execve,
     SYS_execveat,
@@ -44,16 +44,16 @@ constexpr long kRefusedCalls[]{
     SYS_bind,
     SYS_listen,
 };
-constexpr std::uint32_t kWritingFlags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+constexpr std::uint32_t kServiceWritingFlags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
 
-platform::CallFilter MakeServingFilter() {
-  using Filter = platform::CallFilter;
+CallFilter MakeServiceFilter() {
+  using Filter = CallFilter;
   const auto denied = Filter::Return(Filter::kDenied);
   const auto allowed = Filter::Return(SECCOMP_RET_ALLOW);
   Filter filter;
-  for (const long call : kRefusedCalls) filter.OnCall(call, {denied});
-  filter.OnCall(SYS_open, {Filter::Argument(1), Filter::Jump(BPF_JSET, kWritingFlags, 1), allowed, denied});
-  filter.OnCall(SYS_openat, {Filter::Argument(2), Filter::Jump(BPF_JSET, kWritingFlags, 1), allowed, denied});
+  for (const long call : kRefusedToServices) filter.OnCall(call, {denied});
+  filter.OnCall(SYS_open, {Filter::Argument(1), Filter::Jump(BPF_JSET, kServiceWritingFlags, 1), allowed, denied});
+  filter.OnCall(SYS_openat, {Filter::Argument(2), Filter::Jump(BPF_JSET, kServiceWritingFlags, 1), allowed, denied});
   // The flags of openat2 lie in memory that a filter cannot read. The C library does not use this call.
   filter.OnCall(SYS_openat2, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});
   // New threads are allowed, new processes are not. A thread shares the memory, a process does not.
@@ -66,6 +66,6 @@ platform::CallFilter MakeServingFilter() {
 
 }  // namespace
 
-bool ConfineServing() { return platform::Confine() && MakeServingFilter().Install(); }
+bool ConfineService() { return Confine() && MakeServiceFilter().Install(); }
 
-}  // namespace weir::dashboard
+}  // namespace weir::platform
