@@ -27,10 +27,10 @@ namespace weir::daemon {
 
 /// How to start a vGPU's executor.
 struct ExecutorUser {
-  std::optional<platform::RunAs> as{};     // empty: the daemon's user
-  unsigned processes_max = 0;              // 0: no limit
-  std::string writes_below{};              // see platform/confinement.h; empty: no rule about files
-  std::vector<std::string> environment{};  // NAME=VALUE
+  std::optional<platform::RunAs> as{};        // empty: the daemon's user
+  unsigned processes_max = 0;                 // 0: no limit
+  std::optional<std::string> writes_below{};  // see platform/confinement.h; absent: no rule about files
+  std::vector<std::string> environment{};     // NAME=VALUE
 };
 
 /// Whether executors get users of their own, and which.

@@ -25,7 +25,7 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context&
   host->socket_.Reset(ends[0]);
   const platform::Fd theirs(ends[1]);
   argv.insert(argv.end(), {"--fd", std::to_string(theirs.get())});
-  WEIR_TRY(host->pid_, platform::Spawn({.argv = argv, .kept_fd = theirs.get(), .confined = true}));
+  WEIR_TRY(host->pid_, platform::Spawn({.argv = argv, .kept_fd = theirs.get(), .confined = true, .writes_below = ""}));
   auto process = platform::OpenPidFd(host->pid_);
   if (!process) return std::move(process).error();
   host->process_ = std::move(*process);

@@ -95,6 +95,7 @@ CallFilter MakeFilter() {
 
 bool WriteOnlyBelow(const char* folder) {
   FileRules rules(FileRules::kWriting);
+  if (*folder == '\0') return rules.Allow("/dev/null", FileRules::kChanging, /*is_folder=*/false) && rules.Enter();
   return rules.Allow(folder, FileRules::kWriting) && rules.Allow("/dev", FileRules::kChanging) &&
          rules.Allow("/proc", FileRules::kChanging) && rules.Enter();
 }

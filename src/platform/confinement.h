@@ -10,7 +10,7 @@ namespace weir::platform {
 /// deny list, because it holds for every driver; the list is in confinement.cc. `writes_below`: the only folder in
 /// which files may be made, changed or removed, if the kernel has Landlock; device files and those of /proc may be
 /// written. Abstract Unix sockets of others are then out of reach, too, where the kernel can do that. Null: what the
-/// user may do. False, with errno: this process is not confined.
+/// user may do. Empty: only /dev/null is written. False, with errno: this process is not confined.
 bool Confine(const char* writes_below = nullptr);
 
 /// Builds the filter of system calls. After this, `Confine` allocates nothing, so that a forked child may call it.

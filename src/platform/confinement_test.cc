@@ -115,5 +115,20 @@ TEST(Confinement, FilesAreWrittenBelowOneFolderOnly) {
   EXPECT_EQ(ReadFile(there, 100).value(), "text");
 }
 
+TEST(Confinement, NothingIsWrittenWithoutAFolder) {
+  if (!FileRules::Supported()) GTEST_SKIP() << "this kernel has no Landlock";
+  const TempFolder folder;
+  const auto run = [](const std::string& command) {
+    const auto pid = Spawn({.argv = {"/bin/sh", "-c", command}, .silent = true, .confined = true, .writes_below = ""});
+    int status = -1;
+    if (pid) ::waitpid(*pid, &status, 0);
+    return status == 0;
+  };
+  EXPECT_TRUE(run("echo x > /dev/null && cat /etc/passwd"));
+  for (const std::string& command :
+       {"echo x > " + (folder / "new"), std::string("echo name > /proc/self/comm"), std::string("echo x > /dev/zero")})
+    EXPECT_FALSE(run(command)) << command;
+}
+
 }  // namespace
 }  // namespace weir::platform
