@@ -130,7 +130,10 @@ void ExecutorHost::OnEnd() {
   if (failed) std::fprintf(stderr, "weir: the executor of '%s' ended with %s\n", tenant_.vgpu.c_str(), how.c_str());
   if (failed && platform::Now() - started_ < kAtOnce)
     Refuse("the executor ended at once, with " + how +
-           "; check that an OpenCL driver is installed; 'weir devices' lists the devices");
+           "; check that an OpenCL driver is installed; 'weir devices' lists the devices" +
+           (users_.HaveOwn()
+                ? "; a driver that needs the owner's rights works with 'weir serve --executor-users owners'"
+                : ""));
   Watch();
 }
 

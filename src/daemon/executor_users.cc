@@ -74,12 +74,12 @@ bool NumbersAreMapped() {
 std::vector<std::string> ExecutorUsers::Missing() const { return MissingIsolation(own_); }
 
 const char* ExecutorUsers::Whose() const {
-  if (own_.why_not.empty()) return "own";
+  if (HaveOwn()) return "own";
   return ::geteuid() == 0 ? "owners" : "daemon";
 }
 
 Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, bool ephemeral) {
-  if (!own_.why_not.empty()) {
+  if (!HaveOwn()) {
     if (::geteuid() != 0 || owner == 0) return ExecutorUser{};
     WEIR_TRY(const platform::RunAs as, platform::AccountOf(owner));
     WEIR_TRY(std::vector<std::string> environment, HomeEnvironment(owner, run_dir_, vgpu));
@@ -119,7 +119,7 @@ Result<uid_t> ExecutorUsers::NextNumber() {
 void ExecutorUsers::Forget(const std::string& vgpu) {
   const std::string home = homes_ + "/" + vgpu;
   struct stat status {};
-  if (!own_.why_not.empty() || ::lstat(home.c_str(), &status) != 0 || !IsOwn(status.st_uid)) return;
+  if (!HaveOwn() || ::lstat(home.c_str(), &status) != 0 || !IsOwn(status.st_uid)) return;
   std::string left;
   do left = homes_ + "/.left-" + std::to_string(left_++);
   while (::access(left.c_str(), F_OK) == 0);
@@ -132,7 +132,7 @@ void ExecutorUsers::Forget(const std::string& vgpu) {
 }
 
 void ExecutorUsers::KeepOnly(const std::set<std::string>& vgpus) {
-  if (!own_.why_not.empty()) return;
+  if (!HaveOwn()) return;
   for (const Home& home : HomesIn(homes_)) {
     if (!IsOwn(home.uid) || home.name.starts_with(".of-")) continue;
     if (home.name.starts_with(".left-"))

@@ -49,6 +49,7 @@ class ExecutorUsers {
   ExecutorUsers(boost::asio::io_context& loop, std::string run_dir, OwnUsers own)
       : loop_(loop), run_dir_(std::move(run_dir)), homes_(run_dir_ + "/homes"), own_(std::move(own)) {}
 
+  [[nodiscard]] bool HaveOwn() const { return own_.why_not.empty(); }
   /// The parts of the isolation that are missing here, in words.
   [[nodiscard]] std::vector<std::string> Missing() const;
   /// Whose users executors have: "own", "owners" or "daemon".
