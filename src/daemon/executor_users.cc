@@ -95,7 +95,11 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
 
 Result<uid_t> ExecutorUsers::OwnUser(const std::string& home) {
   struct stat status {};
-  if (::lstat(home.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && IsOwn(status.st_uid)) return status.st_uid;
+  if (::lstat(home.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    if (IsOwn(status.st_uid)) return status.st_uid;
+    // Of another range, which the run folder had before the machine's list of ranges was lost, as by a restart.
+    if (status.st_uid >= UserRange::kFirst) SetAside(home, status.st_uid);
+  }
   WEIR_TRY(const uid_t uid, NextNumber());
   WEIR_TRY_STATUS(HomeFolder(uid, uid, "", home));
   return uid;
@@ -119,16 +123,18 @@ Result<uid_t> ExecutorUsers::NextNumber() {
 void ExecutorUsers::Forget(const std::string& vgpu) {
   const std::string home = homes_ + "/" + vgpu;
   struct stat status {};
-  if (!HaveOwn() || ::lstat(home.c_str(), &status) != 0 || !IsOwn(status.st_uid)) return;
+  if (HaveOwn() && ::lstat(home.c_str(), &status) == 0 && IsOwn(status.st_uid)) SetAside(home, status.st_uid);
+}
+
+void ExecutorUsers::SetAside(const std::string& home, uid_t uid) {
   std::string left;
   do left = homes_ + "/.left-" + std::to_string(left_++);
   while (::access(left.c_str(), F_OK) == 0);
   if (::rename(home.c_str(), left.c_str()) != 0) {
-    std::fprintf(stderr, "weir: the files of '%s' stay: renaming %s: %s\n", vgpu.c_str(), home.c_str(),
-                 std::strerror(errno));
+    std::fprintf(stderr, "weir: the files of a vGPU stay: renaming %s: %s\n", home.c_str(), std::strerror(errno));
     return;
   }
-  Clear(left, status.st_uid);
+  Clear(left, uid);
 }
 
 void ExecutorUsers::KeepOnly(const std::set<std::string>& vgpus) {
@@ -149,7 +155,7 @@ void ExecutorUsers::Clear(const std::string& left, uid_t uid) {
                                     .silent = true,
                                     .as = platform::RunAs{.uid = uid, .gid = uid},
                                     .confined = true,
-                                    .ends_its_user = true});
+                                    .ends_its_user = IsOwn(uid)});
   auto process = pid ? platform::OpenPidFd(*pid) : Result<platform::Fd>(pid.error());
   if (!process) {
     std::fprintf(stderr, "weir: %s stays until the next start: %s\n", left.c_str(), process.error().message.c_str());

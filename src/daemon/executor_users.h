@@ -66,6 +66,7 @@ class ExecutorUsers {
   [[nodiscard]] bool IsOwn(uid_t uid) const { return uid >= own_.first && uid - own_.first < UserRange::kCount; }
   Result<uid_t> OwnUser(const std::string& home);
   Result<uid_t> NextNumber();
+  void SetAside(const std::string& home, uid_t uid);
   void Clear(const std::string& left, uid_t uid);
 
   boost::asio::io_context& loop_;

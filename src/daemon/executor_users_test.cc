@@ -146,6 +146,27 @@ TEST_F(ExecutorUsersOf, WhatIsLeftOfRemovedVgpusGoesAtTheNextStart) {
   EXPECT_EQ(Folders(), 2U);
 }
 
+TEST_F(ExecutorUsersOf, AFolderOfAnotherRangeIsReplacedAndItsUsersProcessesLive) {
+  constexpr uid_t kOtherRange = UserRange::kFirst + (UserRange::kRangesMax - 1) * UserRange::kCount;  // taken last
+  std::filesystem::create_directories(folder_ / "homes/a/.cache");
+  for (const auto& at : {folder_ / "homes/a", folder_ / "homes/a/.cache"})
+    ASSERT_EQ(::chown(at.c_str(), kOtherRange, kOtherRange), 0);
+  std::filesystem::permissions(folder_ / "homes/a", std::filesystem::perms(0700));
+  const pid_t another =
+      platform::Spawn({.argv = {"/bin/sleep", "600"}, .as = platform::RunAs{.uid = kOtherRange, .gid = kOtherRange}})
+          .value();
+  ExecutorUsers users = Make();
+  const uid_t uid = UidOf(users, "a");
+  EXPECT_GE(uid, range_->first());
+  EXPECT_LT(uid, range_->first() + UserRange::kCount);
+  loop_.run();
+  EXPECT_EQ(Folders(), 1U);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "homes/a/.cache"));
+  EXPECT_EQ(::waitpid(another, nullptr, WNOHANG), 0) << "the number belongs to another daemon now";
+  ::kill(another, SIGKILL);
+  ::waitpid(another, nullptr, 0);
+}
+
 TEST_F(ExecutorUsersOf, AFolderOfAnAccountIsNotTaken) {
   std::filesystem::create_directories(folder_ / "homes/a");
   ASSERT_EQ(::chown((folder_ / "homes/a").c_str(), kAlice, kAlice), 0);
