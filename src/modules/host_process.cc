@@ -17,7 +17,7 @@ HostProcess::HostProcess(boost::asio::io_context& loop, Events events)
     : events_(std::move(events)), socket_watch_(loop), process_watch_(loop) {}
 
 Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context& loop, std::vector<std::string> argv,
-                                                        Events events) {
+                                                        Files files, Events events) {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return platform::ErrnoError("making a socket to a module host", errno);
@@ -25,7 +25,9 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context&
   host->socket_.Reset(ends[0]);
   const platform::Fd theirs(ends[1]);
   argv.insert(argv.end(), {"--fd", std::to_string(theirs.get())});
-  WEIR_TRY(host->pid_, platform::Spawn({.argv = argv, .kept_fd = theirs.get(), .confined = true, .writes_below = ""}));
+  platform::SpawnSpec spec{.argv = argv, .kept_fd = theirs.get(), .confined = true};
+  if (files == Files::kNone) spec.writes_below = "";
+  WEIR_TRY(host->pid_, platform::Spawn(spec));
   auto process = platform::OpenPidFd(host->pid_);
   if (!process) return std::move(process).error();
   host->process_ = std::move(*process);

@@ -23,9 +23,13 @@ class HostProcess {
     std::function<void(HostFrame, std::vector<platform::Fd>)> frame;
     std::function<void(std::string how)> ended;  // "killed by signal 9"
   };
+  enum class Files {
+    kNone,         // it writes no file (platform/confinement.h)
+    kOfItsDriver,  // it runs a driver itself, which keeps compiled kernels
+  };
   /// `argv` is the command line without `--fd`.
   static Result<std::unique_ptr<HostProcess>> Start(boost::asio::io_context& loop, std::vector<std::string> argv,
-                                                    Events events);
+                                                    Files files, Events events);
   /// Kills the process; `ended` is not called.
   ~HostProcess();
   HostProcess(const HostProcess&) = delete;

@@ -51,8 +51,10 @@ void Service::StartHost(Slot& slot) {
   slot.serves = slot.used = false;
   slot.guilty = {};
   slot.why.clear();
+  // With a vGPU, the driver runs in the vGPU's executor.
+  const auto files = options_.opencl.empty() ? HostProcess::Files::kOfItsDriver : HostProcess::Files::kNone;
   auto host = HostProcess::Start(
-      loop_, std::move(argv),
+      loop_, std::move(argv), files,
       {.frame = [this, &slot](HostFrame frame,
                               const std::vector<platform::Fd>& fds) { OnFrame(slot, std::move(frame), fds); },
        .ended = [this, &slot](const std::string& how) { OnHostEnd(slot, how); }});
@@ -179,7 +181,7 @@ void Service::Inspect(const std::string& name, const std::string& blob, http::Re
   inspection.blob = blob;
   inspection.respond = std::move(respond);
   auto host = HostProcess::Start(
-      loop_, {options_.host, "--store", store_.folder(), "--inspect", blob},
+      loop_, {options_.host, "--store", store_.folder(), "--inspect", blob}, HostProcess::Files::kNone,
       {.frame = [this, number](const HostFrame& frame,
                                const std::vector<platform::Fd>&) { OnInspected(number, frame); },
        .ended =
