@@ -117,7 +117,8 @@ endforeach()
 add_dependencies(sanitize_long_tests sanitize_tests)
 add_dependencies(threads_long_tests threads_tests)
 
-# The target `unsanitized`: everything in this folder and below, except tests that run under the address sanitizer anyway.
+# The target `unsanitized`: everything in this folder and below, except benchmarks, and tests that run under the address
+# sanitizer anyway.
 # KEPT: such tests that are built nevertheless.
 function(weir_unsanitized_target)
   cmake_parse_arguments(ARG "" "" "KEPT" ${ARGN})
@@ -134,7 +135,8 @@ function(weir_unsanitized_target)
     list(APPEND folders ${below})
     foreach(target IN LISTS targets)
       get_target_property(type ${target} TYPE)
-      if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$" AND NOT target IN_LIST sanitized)
+      if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$" AND NOT target IN_LIST sanitized AND
+         NOT target MATCHES "_bench$")
         list(APPEND built ${target})
       endif()
     endforeach()
