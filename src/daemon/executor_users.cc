@@ -169,7 +169,7 @@ std::string ClosedToOthers(const std::string& path) {
   for (const auto& part : std::filesystem::absolute(path)) {
     at /= part;
     struct stat status {};
-    if (::stat(at.c_str(), &status) != 0) return {};  // the one who needs it says that it is missing
+    if (::stat(at.c_str(), &status) != 0) return {};  // what needs the file says that it is missing
     const mode_t needed = S_ISDIR(status.st_mode) ? S_IXOTH : S_IROTH;
     if ((status.st_mode & needed) == 0) return at;
   }
