@@ -69,6 +69,20 @@ bool NumbersAreMapped() {
   return false;
 }
 
+/// The first part of the path that a user without further rights can't use: a folder that can't be entered, or a file
+/// that can't be read. Empty: there is none.
+std::string ClosedToOthers(const std::string& path) {
+  std::filesystem::path at;
+  for (const auto& part : std::filesystem::absolute(path)) {
+    at /= part;
+    struct stat status {};
+    if (::stat(at.c_str(), &status) != 0) return {};  // what needs the file says that it is missing
+    const mode_t needed = S_ISDIR(status.st_mode) ? S_IXOTH : S_IROTH;
+    if ((status.st_mode & needed) == 0) return at;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::string> ExecutorUsers::Missing() const { return MissingIsolation(own_); }
@@ -162,18 +176,6 @@ void ExecutorUsers::Clear(const std::string& left, uid_t uid) {
     return;
   }
   Reaper::Start(loop_, *pid, std::move(*process), [left] { ::rmdir(left.c_str()); });
-}
-
-std::string ClosedToOthers(const std::string& path) {
-  std::filesystem::path at;
-  for (const auto& part : std::filesystem::absolute(path)) {
-    at /= part;
-    struct stat status {};
-    if (::stat(at.c_str(), &status) != 0) return {};  // what needs the file says that it is missing
-    const mode_t needed = S_ISDIR(status.st_mode) ? S_IXOTH : S_IROTH;
-    if ((status.st_mode & needed) == 0) return at;
-  }
-  return {};
 }
 
 std::string WhyNoOwnUsers(const std::vector<std::string>& paths) {

@@ -83,9 +83,6 @@ std::vector<std::string> MissingIsolation(const OwnUsers& own);
 /// reach: the run folder, the executor and the driver.
 std::string WhyNoOwnUsers(const std::vector<std::string>& paths);
 
-/// The first folder on the way to `path`, or `path` itself, that other users can't enter or read; empty: there is none.
-std::string ClosedToOthers(const std::string& path);
-
 /// The groups without which a user can't open the GPUs' device files below `dev`: those of files that a group may use
 /// and others may not.
 std::vector<gid_t> GroupsOfGpus(const std::string& dev = "/dev");

@@ -20,7 +20,7 @@ struct RunAs {
   std::vector<gid_t> groups{};  // beside gid
 };
 
-/// An account of this system, in its primary group only. kNotFound: there is none with this number.
+/// The account with this number, in its primary group only. kNotFound: this system has no such account.
 Result<RunAs> AccountOf(uid_t uid);
 
 struct SpawnSpec {

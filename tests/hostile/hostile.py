@@ -20,6 +20,7 @@ EXECUTOR = os.path.join(e2e.BUILD, "lib/weir/weir-executor")
 # an interpreter in a home folder is inaccessible to other users
 PYTHON = next((each for each in ("/usr/bin/python3", sys.executable) if os.path.exists(each)))
 TICK = os.sysconf("SC_CLK_TCK")
+FIRST_OWN = 2_000_000_000  # the first number of executors' own users
 
 
 def user_named(*names):

@@ -10,7 +10,6 @@ import hostile
 from hostile import STRANGER, TENANT, e2e, executors_of
 
 ROOT = pwd.getpwuid(0)
-FIRST_OWN = 2_000_000_000
 UNIT = os.path.join(hostile.HERE, "../../units/weir.service.in")
 
 
@@ -29,7 +28,7 @@ class Users(hostile.Hostile):
             self.wait_busy(name)
             uids = self.users_of(name)
             self.assertEqual(len(uids), 1)
-            self.assertGreaterEqual(min(uids), FIRST_OWN, f"{name}: neither root, the daemon's user nor the owner")
+            self.assertGreaterEqual(min(uids), hostile.FIRST_OWN, f"{name}: neither root, the daemon's user nor the owner")
             self.assertFalse(uids & seen, f"{name}: also vGPUs of one owner have different users")
             killer = self.attack(TENANT, "kill")
             killer.order(str(executors_of(self.node, name)[0]))
