@@ -61,10 +61,12 @@ class RoundRobin final : public Policy {
     short_queue_ = !as_gvirt_ && AnyComesSeldom(input);
     const Duration room = anticipation_.Room(work_.left(), input);
     const VgpuView* holder = Turn(input);
+    const VgpuView* first = holder != nullptr && room == Duration{0} ? GoesFirst(*holder, input) : nullptr;
     for (std::size_t i = 0; i < input.vgpus.size(); ++i) {
       const VgpuView& vgpu = input.vgpus[i];
       Duration allowance = Allow(vgpu, holder, input.late);
       if (KeepsQueueShort(vgpu)) allowance = std::min(allowance, room);
+      if (&vgpu == first) allowance = CreditOf(vgpu).left + quantum_;
       verdicts[i] = {.admission = Admission::kGated, .allowance = allowance, .frees_device = GoesAway(vgpu)};
     }
     return awake ? input.now + tick_ : kNever;
@@ -119,7 +121,7 @@ class RoundRobin final : public Policy {
     alone_ = wanting == 1;
     if (holder != nullptr && Wants(*holder) && CreditOf(*holder).left > Duration{0}) return holder;
     if (holder != nullptr && holder->in_flight > 0) {
-      const VgpuView* ready = EndsSoon(*holder) ? FirstReady(input) : nullptr;
+      const VgpuView* ready = EndsSoon(*holder) ? FirstReady(input, false) : nullptr;
       return ready != nullptr ? PassTurn(input, *ready, 1) : holder;
     }
     if (holder != nullptr) {
@@ -136,16 +138,25 @@ class RoundRobin final : public Policy {
     return PassTurn(input, *next, rounds);
   }
 
+  /// The vGPU that may begin while the holder of the turn waits for room in the queue: one that comes seldom and may run
+  /// in this round. Behind the next frame of the holder, it would miss its blank. It uses its own next turn, so each goes
+  /// first once in a round. Null: none.
+  const VgpuView* GoesFirst(const VgpuView& holder, const PolicyInput& input) {
+    if (holder.in_flight > 0 || !KeepsQueueShort(holder)) return nullptr;
+    return FirstReady(input, true);
+  }
+
   /// Whether the turn may be passed on during the last frame of the vGPU, which can't be preempted. The frame of the
   /// next vGPU then begins without a gap. A frame that is admitted behind a long kernel gains nothing: its vGPU no
   /// longer waits at the gate, and seems to be stuck.
   [[nodiscard]] bool EndsSoon(const VgpuView& vgpu) const { return !as_gvirt_ && vgpu.frame_gpu <= kPassedDuring; }
 
-  /// The next in the ring that waits and may run in this round.
-  const VgpuView* FirstReady(const PolicyInput& input) {
+  /// The next in the ring that waits and may run in this round, of all vGPUs or of those that come seldom.
+  const VgpuView* FirstReady(const PolicyInput& input, bool seldom) {
     const VgpuView* first = nullptr;
     for (const VgpuView& vgpu : input.vgpus)
       if (vgpu.attached && vgpu.waiting > 0 && vgpu.in_flight == 0 && !vgpu.held && RoundsFor(vgpu) == 1 &&
+          (!seldom || anticipation_.ComesSeldom(vgpu, part_)) &&
           (first == nullptr || Distance(vgpu) < Distance(*first)))
         first = &vgpu;
     return first;

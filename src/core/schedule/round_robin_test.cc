@@ -106,6 +106,31 @@ TEST(RoundRobin, TheTurnPassesDuringTheLastFrameToOneThatOwesLessThanATurn) {
   EXPECT_EQ(b.Look(), -1) << "the first owes more than one turn, and waits for the end of the other's frame";
 }
 
+TEST(RoundRobin, OneThatComesSeldomGoesFirstWhileTheHolderWaitsForRoomInTheQueue) {
+  TurnBench b({milliseconds(6), milliseconds(6)});
+  VgpuView& seldom = b.views[0];
+  VgpuView& greedy = b.views[1];
+  seldom.blocks = true;
+  seldom.waiting = 0;
+  seldom.last_active = b.now;
+  seldom.frame_gpu = greedy.frame_gpu = milliseconds(6);
+  ASSERT_EQ(b.Look(), 1);
+  greedy.used += milliseconds(6);  // its frame is on the device, and its next one waits
+  greedy.reserved = milliseconds(6);
+  ASSERT_EQ(b.Look(), -1) << "it has the turn again, but the queue has no room";
+  seldom.waiting = 1;
+  EXPECT_EQ(b.Look(), 0);
+  seldom.used += milliseconds(6);
+  seldom.reserved = milliseconds(6);
+  seldom.waiting = 0;
+  seldom.in_flight = 1;
+  for (int i = 0; i < 18; ++i) EXPECT_EQ(b.Look(), -1) << "both frames are queued";
+  seldom.in_flight = 0;
+  int next = -1;
+  for (int i = 0; i < 4 && next < 0; ++i) next = b.Look();
+  EXPECT_EQ(next, 1);
+}
+
 TEST(RoundRobin, AVgpuBetweenTwoFramesSavesNoTurns) {
   TurnBench b({milliseconds(2), milliseconds(2), milliseconds(2)});
   b.Look();
