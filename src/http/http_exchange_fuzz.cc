@@ -89,7 +89,7 @@ class Served {
     return limits;
   }
 
-  testing::TempFolder folder_;
+  weir::testing::TempFolder folder_;
   const std::string path_ = folder_ / "s";
   boost::asio::io_context loop_{1};
   std::unique_ptr<http::Server> server_ = std::move(http::Server::ListenUnix(loop_, path_, Bounds(), Handle).value());
@@ -128,7 +128,7 @@ class Answering {
     }
   }
 
-  testing::TempFolder folder_;
+  weir::testing::TempFolder folder_;
   const std::string path_ = folder_ / "s";
   platform::Fd listener_;
   std::string_view said_;

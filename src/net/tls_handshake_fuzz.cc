@@ -25,7 +25,7 @@ T Must(Result<T> result) {
 }
 
 struct Identities {
-  testing::TempFolder folder;
+  weir::testing::TempFolder folder;
   net::TlsIdentity node = Node(folder / "keys");
   net::TlsIdentity tenant = Tenant(folder / "keys", folder / "token");
 

@@ -108,7 +108,7 @@ void ShareMemoryWith(std::span<const std::byte> guest) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0 || size > opencl::kRingBytes / 4) return 0;
-  testing::MemoryStream stream(std::as_bytes(std::span(data + 1, size - 1)));
+  weir::testing::MemoryStream stream(std::as_bytes(std::span(data + 1, size - 1)));
   if (data[0] == 0xff) {  // a relay's control socket
     const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
     if (const auto request = proto::RequestFrom(text); request && !proto::RequestFrom(proto::RequestText(*request)))
