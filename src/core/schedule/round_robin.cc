@@ -138,9 +138,9 @@ class RoundRobin final : public Policy {
     return PassTurn(input, *next, rounds);
   }
 
-  /// The vGPU that may begin while the holder of the turn waits for room in the queue: one that comes seldom and may run
-  /// in this round. Behind the next frame of the holder, it would miss its blank. It uses its own next turn, so each goes
-  /// first once in a round. Null: none.
+  /// The vGPU that may begin while the holder of the turn waits for room in the queue: one that comes seldom and may
+  /// run in this round. Behind the next frame of the holder, it would miss its blank. It uses its own next turn, so
+  /// each goes first once in a round. Null: none.
   const VgpuView* GoesFirst(const VgpuView& holder, const PolicyInput& input) {
     if (holder.in_flight > 0 || !KeepsQueueShort(holder)) return nullptr;
     return FirstReady(input, true);

@@ -61,16 +61,12 @@ class TimeSlice {
   }
 
  private:
-  /// Adds the stages after `from` up to `to`. Stages before the last two periods can only reduce debt, and are added in
-  /// one step: time that was left then is lost by now, except for what is `kept`.
+  /// Adds the stages after `from` up to `to`. Those before the last two periods are added in one step: what is left of
+  /// them beyond `kept` is lost at the end of a period, one of which is still to come.
   void Pass(const SliceClock& clock, std::int64_t from, std::int64_t to, Duration each, Duration kept) {
-    const std::int64_t looked_at = 2 * clock.stages;
-    if (to - from > looked_at) {
-      const std::int64_t skipped = to - from - looked_at;
-      if (clock.forgives || each.count() * skipped >= -left_.count())
-        left_ = Duration{0};
-      else
-        left_ += skipped * each;
+    const std::int64_t skipped = to - from - 2 * clock.stages;
+    if (skipped > 0) {
+      left_ = clock.forgives ? Duration{0} : std::min(left_ + skipped * each, kept);
       from += skipped;
     }
     for (std::int64_t stage = from + 1; stage <= to; ++stage) {

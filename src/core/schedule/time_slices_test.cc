@@ -60,6 +60,25 @@ TEST(TimeSlice, WhatAVgpuMissedBehindALongKernelIsKeptUntilItIsUsed) {
     EXPECT_LE(slice.Left(kTenths, now += milliseconds(100), half, used, kAtWork), milliseconds(550)) << "used up";
 }
 
+/// The daemon may be late, or nothing may have happened for a while.
+TEST(TimeSlice, OneCallAfterALongTimeGivesWhatACallInEachStageGives) {
+  const Share half = Share::FromFraction(0.5);
+  const Kept kernel{.kernel = seconds(3), .competes = true};
+  Instant now;
+  for (const Kept& kept : {kAtWork, kernel})
+    for (const Duration used : {milliseconds(0), milliseconds(500), milliseconds(4'000), milliseconds(40'000)}) {
+      TimeSlice start = Behind(half, seconds(3), now);
+      start.Left(kTenths, now, half, used, kept);
+      TimeSlice step_by_step = start;
+      for (int stage = 1; stage < 100; ++stage) {
+        const Instant then = now + stage * milliseconds(100);
+        TimeSlice at_once = start;
+        ASSERT_EQ(at_once.Left(kTenths, then, half, used, kept), step_by_step.Left(kTenths, then, half, used, kept))
+            << "after " << stage << " stages, with " << used.count() / 1'000'000 << " ms used";
+      }
+    }
+}
+
 TEST(TimeSlice, WhatAVgpuMissedIsLostWhenItStops) {
   const Share half = Share::FromFraction(0.5);
   Instant now;
