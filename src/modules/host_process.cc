@@ -8,7 +8,6 @@
 #include <csignal>
 
 #include "platform/process.h"
-#include "platform/spawn.h"
 #include "platform/unix_socket.h"
 
 namespace weir::modules {
@@ -17,7 +16,7 @@ HostProcess::HostProcess(boost::asio::io_context& loop, Events events)
     : events_(std::move(events)), socket_watch_(loop), process_watch_(loop) {}
 
 Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context& loop, std::vector<std::string> argv,
-                                                        Files files, Events events) {
+                                                        Rights rights, Events events) {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return platform::ErrnoError("making a socket to a module host", errno);
@@ -25,8 +24,12 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context&
   host->socket_.Reset(ends[0]);
   const platform::Fd theirs(ends[1]);
   argv.insert(argv.end(), {"--fd", std::to_string(theirs.get())});
-  platform::SpawnSpec spec{.argv = argv, .kept_fd = theirs.get(), .confined = true};
-  if (files == Files::kNone) spec.writes_below = "";
+  platform::SpawnSpec spec{.argv = argv,
+                           .kept_fd = theirs.get(),
+                           .as = std::move(rights.as),
+                           .confined = true,
+                           .processes_max = rights.processes_max};
+  if (rights.files == Files::kNone) spec.writes_below = "";
   WEIR_TRY(host->pid_, platform::Spawn(spec));
   auto process = platform::OpenPidFd(host->pid_);
   if (!process) return std::move(process).error();
@@ -48,8 +51,11 @@ HostProcess::~HostProcess() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-void HostProcess::Send(const OrderFrame& order) {
-  if (const Status sent = platform::SendPacket(socket_.get(), EncodeOrder(order)); !sent) Kill();
+void HostProcess::Send(const OrderFrame& order, const std::vector<platform::Fd>& files) {
+  std::vector<int> numbers;
+  numbers.reserve(files.size());
+  for (const platform::Fd& file : files) numbers.push_back(file.get());
+  if (const Status sent = platform::SendPacket(socket_.get(), EncodeOrder(order), numbers); !sent) Kill();
 }
 
 void HostProcess::Kill() {

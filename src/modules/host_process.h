@@ -8,11 +8,13 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "modules/module_frames.h"
 #include "platform/fd.h"
+#include "platform/spawn.h"
 
 namespace weir::modules {
 
@@ -27,16 +29,22 @@ class HostProcess {
     kNone,         // it writes no file (platform/confinement.h)
     kOfItsDriver,  // it runs a driver itself, which keeps compiled kernels
   };
+  /// How a host runs. Without a user it runs as this process's.
+  struct Rights {
+    Files files = Files::kNone;
+    std::optional<platform::RunAs> as{};
+    unsigned processes_max = 0;  // of the user, with threads; 0: no limit of its own
+  };
   /// `argv` is the command line without `--fd`.
   static Result<std::unique_ptr<HostProcess>> Start(boost::asio::io_context& loop, std::vector<std::string> argv,
-                                                    Files files, Events events);
+                                                    Rights rights, Events events);
   /// Kills the process; `ended` is not called.
   ~HostProcess();
   HostProcess(const HostProcess&) = delete;
   HostProcess& operator=(const HostProcess&) = delete;
 
-  /// Kills the process if it does not read.
-  void Send(const OrderFrame& order);
+  /// `files`: what the order's packet carries. Kills the process if it does not read.
+  void Send(const OrderFrame& order, const std::vector<platform::Fd>& files = {});
   /// Kills the process; `ended` follows.
   void Kill();
 

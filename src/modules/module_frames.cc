@@ -12,7 +12,18 @@ namespace {
 using proto::WireReader;
 using proto::WireWriter;
 
-enum class FrameKind : std::uint8_t { kExecute = 1, kForget, kDevice, kRefusal, kDone, kFailed, kCrash, kLost, kTable };
+enum class FrameKind : std::uint8_t {
+  kExecute = 1,
+  kForget,
+  kDevice,
+  kRefusal,
+  kDone,
+  kFailed,
+  kCrash,
+  kLost,
+  kTable,
+  kInspect
+};
 
 void PutText(WireWriter& out, std::string_view text, std::size_t max = kTextBytesMax) {
   text = text.substr(0, max);
@@ -75,6 +86,10 @@ struct PutFrame {
   }
   void operator()(const ForgetFrame& frame) const {
     Kind(FrameKind::kForget);
+    PutText(out, frame.blob);
+  }
+  void operator()(const InspectFrame& frame) const {
+    Kind(FrameKind::kInspect);
     PutText(out, frame.blob);
   }
   void operator()(const DeviceFrame& frame) const {
@@ -179,9 +194,10 @@ DoneFrame GetDone(WireReader& in, bool& bad) {
 
 OrderFrame OrderOf(FrameKind kind, WireReader& in, bool& bad) {
   if (kind == FrameKind::kExecute) return GetExecute(in, bad);
-  ForgetFrame forget{GetText(in, bad)};
-  bad |= kind != FrameKind::kForget || !IsSha256(forget.blob);
-  return forget;
+  std::string blob = GetText(in, bad);
+  bad |= (kind != FrameKind::kForget && kind != FrameKind::kInspect) || !IsSha256(blob);
+  if (kind == FrameKind::kInspect) return InspectFrame{std::move(blob)};
+  return ForgetFrame{std::move(blob)};
 }
 
 HostFrame FrameOf(FrameKind kind, WireReader& in, bool& bad) {

@@ -26,7 +26,8 @@ inline constexpr std::size_t kSummaryMax = 255;
 /// 1 to 64 of A-Z a-z 0-9 . _ -: names of kernels, modules and runs.
 bool IsPlainName(std::string_view text);
 
-// Frames from weir-modules.
+// Frames from weir-modules. The packet of an ExecuteFrame carries the files of its blob and, if it has one, of its
+// input; that of an InspectFrame carries the file of its blob. A host has no right to the folder of blobs.
 
 struct ExecuteFrame {
   std::uint64_t run = 0;
@@ -35,6 +36,11 @@ struct ExecuteFrame {
   std::string input{};     // blob name; empty: none
   core::Loads capacity{};  // the device's, if launches are to be measured; zeros: not measured
   friend bool operator==(const ExecuteFrame&, const ExecuteFrame&) = default;
+};
+/// The only order of a host that inspects: which kernels does this module have?
+struct InspectFrame {
+  std::string blob{};
+  friend bool operator==(const InspectFrame&, const InspectFrame&) = default;
 };
 /// The module is no longer registered under any name.
 struct ForgetFrame {
@@ -96,7 +102,7 @@ struct TableFrame {
 
 using HostFrame =
     std::variant<DeviceFrame, RefusalFrame, DoneFrame, FailedFrame, CrashFrame, DeviceLostFrame, TableFrame>;
-using OrderFrame = std::variant<ExecuteFrame, ForgetFrame>;
+using OrderFrame = std::variant<ExecuteFrame, ForgetFrame, InspectFrame>;
 
 /// Texts are truncated at their bounds.
 std::vector<std::byte> EncodeFrame(const HostFrame& frame);

@@ -37,6 +37,8 @@ TEST(ModuleFrames, EachComesBackAsItWas) {
   const auto back = DecodeOrder(EncodeOrder(order));
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, order);
+  for (const OrderFrame& other : {OrderFrame(ForgetFrame{kBlobA}), OrderFrame(InspectFrame{kBlobA})})
+    EXPECT_EQ(DecodeOrder(EncodeOrder(other)).value(), other);
 }
 
 TEST(ModuleFrames, TruncatedOrOverlongBytesAreRefused) {
@@ -69,6 +71,7 @@ TEST(ModuleFrames, NamesAndBlobsAreChecked) {
   EXPECT_FALSE(DecodeOrder(EncodeOrder(ExecuteFrame{.run = 1, .blob = "../x", .kernel = "k", .arguments = ""})));
   EXPECT_FALSE(DecodeOrder(EncodeOrder(ExecuteFrame{.run = 1, .blob = kBlobA, .kernel = "a b", .arguments = ""})));
   EXPECT_FALSE(DecodeOrder(EncodeOrder(ForgetFrame{"zz"})));
+  EXPECT_FALSE(DecodeOrder(EncodeOrder(InspectFrame{"../x"})));
   const MeasuredLoads many{.loads = {0, 0, core::kLoadMax + 1, 0}};
   EXPECT_FALSE(DecodeFrame(EncodeFrame(DoneFrame{.run = 1, .text = "", .measured = many})));
   EXPECT_FALSE(DecodeFrame(EncodeFrame(TableFrame{})));

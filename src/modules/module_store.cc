@@ -5,6 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 
@@ -18,6 +21,10 @@ Status CheckBlobName(std::string_view blob) {
   if (IsSha256(blob)) return Ok();
   return Fail(Errc::kInvalidArgument, "a blob is named by the 64 hexadecimal digits of its SHA-256, not '" +
                                           std::string(blob.substr(0, 80)) + "'");
+}
+
+Error NotInStore(std::string_view blob, const std::string& folder) {
+  return Fail(Errc::kNotFound, "blob " + std::string(blob) + " is not in the store " + folder);
 }
 
 }  // namespace
@@ -54,13 +61,20 @@ Result<std::string> ModuleStore::Get(std::string_view blob) const {
   WEIR_TRY_STATUS(CheckBlobName(blob));
   const std::string path = PathOf(blob);
   auto bytes = platform::ReadFile(path, kBlobBytesMax);
-  if (!bytes && bytes.error().code == Errc::kNotFound)
-    return Fail(Errc::kNotFound, "blob " + std::string(blob) + " is not in the store " + folder_);
+  if (!bytes && bytes.error().code == Errc::kNotFound) return NotInStore(blob, folder_);
   if (!bytes) return bytes;
   if (Sha256Of(*bytes) == blob) return bytes;
   ::rename(path.c_str(), (path + ".torn").c_str());
   return Fail(Errc::kIo, "blob " + std::string(blob) + " in " + folder_ +
                              " does not match its digest, and was renamed with the suffix '.torn': put it again");
+}
+
+Result<platform::Fd> ModuleStore::File(std::string_view blob) const {
+  WEIR_TRY_STATUS(CheckBlobName(blob));
+  platform::Fd file(::open(PathOf(blob).c_str(), O_RDONLY | O_CLOEXEC));
+  if (file) return file;
+  if (errno == ENOENT) return NotInStore(blob, folder_);
+  return platform::ErrnoError("opening blob " + std::string(blob), errno);
 }
 
 void ModuleStore::Touch(std::string_view blob) const {
@@ -92,6 +106,23 @@ Result<std::size_t> ModuleStore::Sweep(Duration grace) const {
 bool ModuleStore::Has(std::string_view blob) const {
   struct stat found {};
   return IsSha256(blob) && ::stat(PathOf(blob).c_str(), &found) == 0 && S_ISREG(found.st_mode);
+}
+
+Result<std::string> ReadBlob(const platform::Fd& file, std::string_view blob) {
+  std::string bytes;
+  struct stat found {};
+  if (::fstat(file.get(), &found) != 0) return platform::ErrnoError("reading blob " + std::string(blob), errno);
+  const auto size = static_cast<std::uint64_t>(std::max<off_t>(found.st_size, 0));
+  bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size, ModuleStore::kBlobBytesMax)));
+  for (std::size_t read = 0; read < bytes.size();) {
+    const ssize_t more = ::pread(file.get(), bytes.data() + read, bytes.size() - read, static_cast<off_t>(read));
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return platform::ErrnoError("reading blob " + std::string(blob), errno);
+    if (more == 0) bytes.resize(read);
+    read += static_cast<std::size_t>(more);
+  }
+  if (Sha256Of(bytes) == blob) return bytes;
+  return Fail(Errc::kIo, "blob " + std::string(blob) + " does not match its digest: put it again");
 }
 
 }  // namespace weir::modules

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "platform/fd.h"
 
 namespace weir::modules {
 
@@ -30,6 +31,8 @@ class ModuleStore {
   /// kNotFound; kIo: the content does not match the name. Such a file is set aside, so that the blob can be written
   /// again.
   [[nodiscard]] Result<std::string> Get(std::string_view blob) const;
+  /// The file of a blob, for a process that has no right to the folder: see ReadBlob. kNotFound.
+  [[nodiscard]] Result<platform::Fd> File(std::string_view blob) const;
   /// Whether a file of that name exists; only Get checks its bytes.
   [[nodiscard]] bool Has(std::string_view blob) const;
 
@@ -47,5 +50,8 @@ class ModuleStore {
 
   std::string folder_;
 };
+
+/// The bytes of a blob whose file is open. kIo: they do not match its name.
+Result<std::string> ReadBlob(const platform::Fd& file, std::string_view blob);
 
 }  // namespace weir::modules

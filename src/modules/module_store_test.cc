@@ -86,6 +86,17 @@ TEST_F(Stores, TakeNothingTooLarge) {
   EXPECT_EQ(put.error().code, Errc::kResourceExhausted);
 }
 
+TEST_F(Stores, GiveTheFileOfABlobToThoseWithoutARightToTheFolder) {
+  const std::string blob = store_.Put("bytes")->blob;
+  const platform::Fd file = store_.File(blob).value();
+  EXPECT_EQ(ReadBlob(file, blob).value(), "bytes");
+  EXPECT_EQ(ReadBlob(file, Sha256Of("other")).error().code, Errc::kIo);
+  Overwrite(blob, "torn");
+  EXPECT_EQ(ReadBlob(store_.File(blob).value(), blob).error().code, Errc::kIo);
+  EXPECT_EQ(store_.File(Sha256Of("absent")).error().code, Errc::kNotFound);
+  EXPECT_EQ(store_.File("../../etc/passwd").error().code, Errc::kInvalidArgument);
+}
+
 TEST_F(Stores, ReportAMissingFolder) {
   std::filesystem::remove_all(store_.folder());
   EXPECT_EQ(store_.Get(Sha256Of("x")).error().code, Errc::kNotFound);

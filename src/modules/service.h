@@ -84,6 +84,7 @@ class Service {
 
   // Hosts (service_hosts.cc).
   bool HasVgpu(Slot& slot) const;
+  [[nodiscard]] HostProcess::Rights HostRights() const;
   void StartHost(Slot& slot);
   void StartHostLater(Slot& slot);
   void OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::Fd>& fds);
@@ -94,6 +95,7 @@ class Service {
   void OnInspected(std::uint64_t number, const HostFrame& frame);
   void AnswerInspection(std::uint64_t number, http::Reply reply);
   void Apply(std::vector<BookAction>& actions);
+  void Execute(Slot& slot, ExecuteFrame order);
   void OnOver(core::RunId run);
   void DropBlob(const std::string& blob);
   void ForgetDropped(const std::string& blob);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Module hosts: starting them, sending orders, handling their frames, restarting them.
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -19,6 +21,7 @@ namespace {
 // The first and the longest delay between starts of a host that cannot serve. They are short, because the vGPU that the
 // host needs may be created at any time.
 constexpr Duration kRestartFirst = milliseconds(250), kRestartLast = seconds(2);
+constexpr unsigned kProcessesMax = 4'096;         // with threads, of a host's user; the executor's limit is the same
 constexpr Duration kInspectWithin = seconds(10);  // for a module's constructors and its table
 
 /// A rough estimate of a device's capacity, for devices whose capacity is not configured. Each compute unit counts as
@@ -42,19 +45,30 @@ bool Service::HasVgpu(Slot& slot) const {
   return false;
 }
 
+/// Hosts run as the user of their vGPU's executor, if it has one of its own: the owner of the home that the daemon
+/// makes with the vGPU (docs/decisions/0013).
+HostProcess::Rights Service::HostRights() const {
+  if (options_.opencl.empty() || ::geteuid() != 0) return {};
+  const std::filesystem::path socket(options_.opencl);
+  const std::string home = socket.parent_path().parent_path() / "homes" / socket.stem();
+  struct stat found {};
+  if (::lstat(home.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid == 0) return {};
+  return {.as = platform::RunAs{.uid = found.st_uid, .gid = found.st_gid}, .processes_max = kProcessesMax};
+}
+
 void Service::StartHost(Slot& slot) {
   if (!HasVgpu(slot)) return StartHostLater(slot);
-  std::vector<std::string> argv{options_.host, "--store", store_.folder(), "--device",
-                                std::to_string(slot.id.value - 1)};
+  std::vector<std::string> argv{options_.host, "--device", std::to_string(slot.id.value - 1)};
   if (options_.units > 0) argv.insert(argv.end(), {"--sub-device-units", std::to_string(options_.units)});
   if (options_.keep_bytes > 0) argv.insert(argv.end(), {"--keep-bytes", std::to_string(options_.keep_bytes)});
   slot.serves = slot.used = false;
   slot.guilty = {};
   slot.why.clear();
+  HostProcess::Rights rights = HostRights();
   // With a vGPU, the driver runs in the vGPU's executor.
-  const auto files = options_.opencl.empty() ? HostProcess::Files::kOfItsDriver : HostProcess::Files::kNone;
+  if (options_.opencl.empty()) rights.files = HostProcess::Files::kOfItsDriver;
   auto host = HostProcess::Start(
-      loop_, std::move(argv), files,
+      loop_, std::move(argv), std::move(rights),
       {.frame = [this, &slot](HostFrame frame,
                               const std::vector<platform::Fd>& fds) { OnFrame(slot, std::move(frame), fds); },
        .ended = [this, &slot](const std::string& how) { OnHostEnd(slot, how); }});
@@ -86,6 +100,10 @@ void Service::OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::F
   } else if (const auto* done = std::get_if<DoneFrame>(&frame)) {
     OnDone(slot, *done, fds);
   } else if (auto* failed = std::get_if<FailedFrame>(&frame)) {
+    // A file that does not match its name is set aside when it is read from the store.
+    if (const Run* run = failed->code == Errc::kIo ? book_.Find(core::RunId{failed->run}) : nullptr)
+      for (const std::string& blob : {run->spec.blob, run->spec.input})
+        if (!blob.empty()) blobs_.Get(blob, [](const Result<std::string>&) {});
     book_.Finish(slot.id, core::RunId{failed->run},
                  {.text = std::move(failed->text), .error = Fail(failed->code, std::move(failed->words))},
                  platform::Now(), actions);
@@ -116,8 +134,7 @@ void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
   }
   if (slot.pending) {
     slot.used = true;
-    slot.host->Send(*std::move(slot.pending));
-    slot.pending.reset();
+    Execute(slot, *std::exchange(slot.pending, {}));
     return;
   }
   std::vector<BookAction> actions;
@@ -175,13 +192,15 @@ void Service::Inspect(const std::string& name, const std::string& blob, http::Re
   if (!image) return respond(http::ErrorReply(image.error()));
   if (const Status status = CheckModuleImage(std::as_bytes(std::span(*image))); !status)
     return respond(http::ErrorReply(status.error()));
+  auto file = store_.File(blob);
+  if (!file) return respond(http::ErrorReply(file.error()));
   const std::uint64_t number = ++last_number_;
   Inspection& inspection = inspections_[number];
   inspection.name = name;
   inspection.blob = blob;
   inspection.respond = std::move(respond);
   auto host = HostProcess::Start(
-      loop_, {options_.host, "--store", store_.folder(), "--inspect", blob}, HostProcess::Files::kNone,
+      loop_, {options_.host, "--inspect"}, HostRights(),
       {.frame = [this, number](const HostFrame& frame,
                                const std::vector<platform::Fd>&) { OnInspected(number, frame); },
        .ended =
@@ -196,6 +215,9 @@ void Service::Inspect(const std::string& name, const std::string& blob, http::Re
     return;
   }
   inspection.host = std::move(*host);
+  std::vector<platform::Fd> files;
+  files.push_back(*std::move(file));
+  inspection.host->Send(InspectFrame{blob}, files);
   inspection.deadline = std::make_unique<boost::asio::steady_timer>(loop_, kInspectWithin);
   inspection.deadline->async_wait([this, number](const boost::system::error_code& error) {
     const auto found = inspections_.find(number);
@@ -245,7 +267,7 @@ void Service::Apply(std::vector<BookAction>& actions) {
           break;
         }
         slot.used = true;
-        if (slot.host) slot.host->Send(std::move(order));
+        Execute(slot, std::move(order));
         break;
       }
       case BookAction::Kind::kEndHost:
@@ -257,6 +279,26 @@ void Service::Apply(std::vector<BookAction>& actions) {
   }
   actions.clear();
   ArmDeadline();
+}
+
+void Service::Execute(Slot& slot, ExecuteFrame order) {
+  if (!slot.host) return;
+  std::vector<platform::Fd> files;
+  for (const std::string* blob : {&order.blob, &order.input}) {
+    if (blob->empty()) continue;
+    auto file = store_.File(*blob);
+    if (!file) {
+      // Not at once: this may be called while the book's actions are carried out.
+      boost::asio::post(
+          loop_, [this, &slot,
+                  failed = FailedFrame{.run = order.run, .code = file.error().code, .words = file.error().message}] {
+            OnFrame(slot, failed, {});
+          });
+      return;
+    }
+    files.push_back(*std::move(file));
+  }
+  slot.host->Send(std::move(order), files);
 }
 
 void Service::OnOver(core::RunId number) {

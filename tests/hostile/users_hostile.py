@@ -106,6 +106,55 @@ class Users(hostile.Hostile):
         self.wait_busy("mine")
 
 
+class Modules(hostile.Hostile):
+    def make_node(self):
+        return e2e.Node("--modules", "kernels")
+
+    def test_a_module_host_runs_as_the_user_of_its_vgpus_executor_and_reads_no_blob_of_others(self):
+        self.node.create("kernels")
+        weir = lambda *arguments: subprocess.run(
+            [e2e.WEIR, "module", arguments[0], "--modules-socket", os.path.join(self.node.run_dir, "modules.sock"), *arguments[1:]],
+            capture_output=True, text=True, timeout=e2e.PATIENCE)
+        module = os.path.join(e2e.BUILD, "lib/weir/modules/sorting_network.so")
+        e2e.wait_for(lambda: weir("register", "sort", module).returncode == 0, "the service takes the module")
+        run = weir("run", "sort", "sorting-network", "--args", "n=1024")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        hosts = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as line:
+                    ours = line.read().startswith(os.path.join(e2e.BUILD, "lib/weir/weir-module-host").encode())
+                with open(f"/proc/{pid}/status") as status:
+                    fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+            except OSError:
+                continue
+            if ours and self.descends(int(pid)):
+                hosts.append(fields)
+        self.assertEqual(len(hosts), 1, "one device, one host")
+        [host] = hosts
+        user = os.stat(os.path.join(self.node.run_dir, "homes", "kernels")).st_uid
+        self.assertGreaterEqual(user, hostile.FIRST_OWN)
+        self.assertEqual({int(uid) for uid in host["Uid"].split()}, {user})
+        self.assertEqual({int(gid) for gid in host["Gid"].split()}, {user})
+        self.assertEqual((host["NoNewPrivs"], host["Seccomp"]), ("1", "2"))
+        self.assertEqual(int(host["CapEff"], 16), 0)
+        store = os.path.join(self.node.state_dir, "modules")
+        blobs = [os.path.join(store, blob) for blob in os.listdir(store)]
+        self.assertTrue(blobs)
+        read = subprocess.run(["cat", *blobs], user=user, group=user, extra_groups=[], cwd="/", capture_output=True, check=False)
+        self.assertEqual(read.stdout, b"")
+        self.assertEqual(read.stderr.count(b"ermission denied"), len(blobs), read.stderr)
+
+    def descends(self, pid):
+        """Whether the daemon started this process, directly or not."""
+        while pid > 1:
+            if pid == self.node.process.pid:
+                return True
+            with open(f"/proc/{pid}/stat") as stat_file:
+                pid = int(stat_file.read().rsplit(")", 1)[1].split()[1])
+        return False
+
+
 class Portal(hostile.Hostile):
     def make_node(self):
         return e2e.Node("--listen-plain", "127.0.0.1:0")

@@ -37,6 +37,12 @@ void SendFrame(int fd, const HostFrame& frame, int passed = -1) {
   }
 }
 
+Result<std::unique_ptr<LoadedModule>> Load(const platform::Fd& file, const std::string& blob) {
+  WEIR_TRY(const std::string image, ReadBlob(file, blob));
+  WEIR_TRY_STATUS(CheckModuleImage(std::as_bytes(std::span(image))));
+  return LoadedModule::Open(blob.substr(0, 12), image);
+}
+
 /// A module in this context. Its first run prepares it; it is released once it is forgotten and has no runs.
 struct HostedModule {
   std::mutex mutex;  // the first run loads and prepares while others wait
@@ -49,22 +55,25 @@ struct HostedModule {
 
 class Host {
  public:
-  Host(int fd, ModuleStore store, DeviceContext context, std::uint64_t keep_bytes)
-      : fd_(fd), store_(std::move(store)), context_(std::move(context)), residual_(keep_bytes) {}
+  Host(int fd, DeviceContext context, std::uint64_t keep_bytes)
+      : fd_(fd), context_(std::move(context)), residual_(keep_bytes) {}
 
   void Serve() {
     SendFrame(fd_, context_.facts());
     for (;;) {
       platform::WaitReadable(fd_, -1);
-      const auto packet = platform::ReceivePacket(fd_, kFrameBytesMax);
+      auto packet = platform::ReceivePacket(fd_, kFrameBytesMax);
       if (!packet && packet.error().code == Errc::kTimeout) continue;
       if (!packet || packet->bytes.empty()) return;
       auto order = DecodeOrder(packet->bytes);
       if (!order) return;
       if (const auto* forget = std::get_if<ForgetFrame>(&*order)) {
         Forget(forget->blob);
+      } else if (auto* execute = std::get_if<ExecuteFrame>(&*order)) {
+        if (packet->fds.size() != (execute->input.empty() ? 1 : 2)) return;
+        std::thread(&Host::Run, this, std::move(*execute), std::move(packet->fds)).detach();
       } else {
-        std::thread(&Host::Run, this, std::get<ExecuteFrame>(*std::move(order))).detach();
+        return;
       }
     }
   }
@@ -102,11 +111,11 @@ class Host {
     hosted.state = nullptr;
   }
 
-  void Run(const ExecuteFrame& order) {
+  void Run(const ExecuteFrame& order, const std::vector<platform::Fd>& files) {
     const CrashWatch watch(order.run);
     HostedModule& hosted = Enter(order.blob);
     HostRun run(order, residual_);
-    const Status status = Execute(order, hosted, run);
+    const Status status = Execute(order, files, hosted, run);
     residual_.EndRun(order.run);
     Leave(order.blob);
     if (!status) {
@@ -122,7 +131,8 @@ class Host {
     SendFrame(fd_, DoneFrame{order.run, run.output_bytes(), run.text(), run.measured}, output->get());
   }
 
-  Status Execute(const ExecuteFrame& order, HostedModule& hosted, HostRun& run) {
+  Status Execute(const ExecuteFrame& order, const std::vector<platform::Fd>& files, HostedModule& hosted,
+                 HostRun& run) {
     const bool measures = order.capacity != core::Loads{};
     WEIR_TRY(run.queue_of_run, context_.MakeQueue(measures));
     run.size = sizeof(weir_run);
@@ -130,11 +140,11 @@ class Host {
     run.context = context_.context();
     run.device = context_.device();
     run.queue = run.queue_of_run;
-    WEIR_TRY_STATUS(Prepare(order, hosted, run));
+    WEIR_TRY_STATUS(Prepare(order, files[0], hosted, run));
     const weir_kernel* kernel = hosted.module->Kernel(order.kernel);
     if (kernel == nullptr) return Fail(Errc::kNotFound, NoSuchKernel(order, hosted.module->lines()));
     if (!order.input.empty()) {
-      WEIR_TRY(run.input_bytes_of_run, store_.Get(order.input));
+      WEIR_TRY(run.input_bytes_of_run, ReadBlob(files[1], order.input));
       run.input = run.input_bytes_of_run.data();
       run.input_bytes = run.input_bytes_of_run.size();
     }
@@ -144,17 +154,15 @@ class Host {
     if (!measures) return execute();
     const auto meter = LaunchMeter::Watch(run.queue_of_run, context_.device(), order.capacity);
     const Instant began = platform::Now();
-    const Status status = execute();
+    Status status = execute();
     run.measured = meter->Take(platform::Now() - began);
     return status;
   }
 
-  Status Prepare(const ExecuteFrame& order, HostedModule& hosted, HostRun& run) {
+  Status Prepare(const ExecuteFrame& order, const platform::Fd& file, HostedModule& hosted, HostRun& run) {
     const std::scoped_lock lock(hosted.mutex);
     if (!hosted.module) {
-      WEIR_TRY(const std::string image, store_.Get(order.blob));
-      WEIR_TRY_STATUS(CheckModuleImage(std::as_bytes(std::span(image))));
-      WEIR_TRY(hosted.module, LoadedModule::Open(order.blob.substr(0, 12), image));
+      WEIR_TRY(hosted.module, Load(file, order.blob));
     }
     if (!hosted.prepared && hosted.module->table().prepare != nullptr) {
       run.arguments = "";
@@ -172,7 +180,6 @@ class Host {
   }
 
   const int fd_;
-  const ModuleStore store_;
   const DeviceContext context_;
   ResidualData residual_;
   std::mutex mutex_;
@@ -187,24 +194,25 @@ Status Refuse(int fd, const Error& error) {
 }  // namespace
 
 Status RunHost(const HostOptions& options) {
-  auto store = ModuleStore::Open(options.store);
-  if (!store) return Refuse(options.fd, store.error());
   auto context = DeviceContext::Open(options.device, options.units);
   if (!context) return Refuse(options.fd, context.error());
   const std::uint64_t keep = options.keep_bytes > 0 ? options.keep_bytes : context->facts().memory_bytes / 4;
   WatchForCrashes(options.fd);
   // Never destroyed: its threads may be running a module's code.
-  auto* host = new Host(options.fd, std::move(*store), std::move(*context), keep);
+  auto* host = new Host(options.fd, std::move(*context), keep);
   host->Serve();
   return Ok();
 }
 
-Status InspectModule(int fd, const std::string& store, const std::string& blob) {
+Status InspectModule(int fd) {
   const auto inspected = [&]() -> Result<TableFrame> {
-    WEIR_TRY(const ModuleStore blobs, ModuleStore::Open(store));
-    WEIR_TRY(const std::string image, blobs.Get(blob));
-    WEIR_TRY_STATUS(CheckModuleImage(std::as_bytes(std::span(image))));
-    WEIR_TRY(const auto module, LoadedModule::Open(blob.substr(0, 12), image));
+    platform::WaitReadable(fd, -1);
+    WEIR_TRY(const auto packet, platform::ReceivePacket(fd, kFrameBytesMax));
+    WEIR_TRY(const OrderFrame order, DecodeOrder(packet.bytes));
+    const auto* inspect = std::get_if<InspectFrame>(&order);
+    if (inspect == nullptr || packet.fds.size() != 1)
+      return Fail(Errc::kProtocol, "weir-modules sent something else than a module to inspect");
+    WEIR_TRY(const auto module, Load(packet.fds[0], inspect->blob));
     return module->lines();
   }();
   if (!inspected) return Refuse(fd, inspected.error());

@@ -8,15 +8,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "base/result.h"
 
 namespace weir::modules {
 
 struct HostOptions {
-  int fd = -1;        // socket to weir-modules
-  std::string store;  // folder of blobs
+  int fd = -1;  // socket to weir-modules
   std::uint32_t device = 0;
   std::uint32_t units = 0;       // compute units of a part of a device; 0: whole devices
   std::uint64_t keep_bytes = 0;  // upper bound of residual data; 0: a quarter of the device's memory
@@ -25,7 +23,7 @@ struct HostOptions {
 /// Serves until the other side closes. An error means that the host could not start; it was sent as a RefusalFrame too.
 Status RunHost(const HostOptions& options);
 
-/// Sends the kernel table of the module in the blob, or a RefusalFrame. Calls no OpenCL.
-Status InspectModule(int fd, const std::string& store, const std::string& blob);
+/// Waits for an InspectFrame, and sends the module's kernel table or a RefusalFrame. Calls no OpenCL.
+Status InspectModule(int fd);
 
 }  // namespace weir::modules

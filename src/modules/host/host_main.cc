@@ -11,8 +11,8 @@
 namespace {
 
 constexpr const char* kAbout =
-    "Usage: weir-module-host --fd FD --store DIR --device N [--sub-device-units N] [--keep-bytes N]\n"
-    "       weir-module-host --fd FD --store DIR --inspect SHA256\n"
+    "Usage: weir-module-host --fd FD --device N [--sub-device-units N] [--keep-bytes N]\n"
+    "       weir-module-host --fd FD --inspect\n"
     "\n"
     "Runs kernels of modules on one device. weir-modules starts and controls it.\n";
 
@@ -20,21 +20,19 @@ constexpr const char* kAbout =
 
 int main(int argc, char** argv) {
   weir::modules::HostOptions host;
-  std::string inspect;
+  bool inspect = false;
   weir::platform::ServiceOptions options("weir-module-host", kAbout);
   options.AddDescriptor("--fd", host.fd, "the socket to weir-modules");
-  options.Add("--store", "DIR", host.store, "the folder of blobs");
   options.AddWhole("--device", "N", host.device, 0, std::numeric_limits<std::uint32_t>::max(),
                    "which device of those that OpenCL shows");
   options.AddWhole("--sub-device-units", "N", host.units, 1, 1U << 16,
                    "counting parts of devices with N compute units each");
   options.AddWhole("--keep-bytes", "N", host.keep_bytes, 1, std::numeric_limits<std::uint64_t>::max(),
                    "residual data at most (default: a quarter of the device's memory)");
-  options.Add("--inspect", "SHA256", inspect, "only print what this module exports");
+  options.AddFlag("--inspect", inspect, "only tell what one module exports");
   if (const auto ended = options.Parse(argc, argv)) return *ended;
-  if (host.fd < 0 || host.store.empty()) return options.Reject("weir-modules starts it");
-  const weir::Status status =
-      inspect.empty() ? RunHost(host) : weir::modules::InspectModule(host.fd, host.store, inspect);
+  if (host.fd < 0) return options.Reject("weir-modules starts it");
+  const weir::Status status = inspect ? weir::modules::InspectModule(host.fd) : RunHost(host);
   std::fflush(nullptr);
   // No destructors: modules' threads may still run.
   ::_exit(status ? 0 : weir::EntryOf(status.error().code).exit_code);

@@ -2,6 +2,7 @@
 #include "opencl/channel/handshake.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -78,6 +79,8 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   }
 }
 
+bool MayConnect(uid_t user, uid_t owner) { return user == owner || user == 0 || user == ::geteuid(); }
+
 Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory) {
   Accepted accepted;
   accepted.socket = std::move(connection);
@@ -89,7 +92,7 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
     return Fail(code, why);
   };
   WEIR_TRY(accepted.peer, platform::PeerOf(socket));
-  if (accepted.peer.uid != owner && accepted.peer.uid != 0)
+  if (!MayConnect(accepted.peer.uid, owner))
     return refuse(Errc::kPermissionDenied, "this vGPU belongs to uid " + std::to_string(owner));
   WEIR_TRY(const platform::Packet packet,
            platform::ReceivePacket(socket, wire::kHandshakeBytesMax, platform::Descriptors::kRefused));

@@ -33,6 +33,10 @@ struct Connection {
 /// copied to another machine, so that the executor must report what it writes to it.
 Result<Connection> Connect(const std::string& path, const std::string& program, bool remote = false);
 
+/// Whether a vGPU's executor serves this user: the vGPU's owner, root, and the executor's own user, which a host of
+/// modules has.
+bool MayConnect(uid_t user, uid_t owner);
+
 /// The executor's side.
 struct Accepted {
   platform::Fd socket;

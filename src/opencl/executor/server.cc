@@ -248,7 +248,7 @@ platform::Fd Server::AcceptOurs() {
       return {};
     }
     const auto peer = platform::PeerOf(connection.get());
-    if (peer && (peer->uid == options_.owner || peer->uid == 0)) return connection;
+    if (peer && MayConnect(peer->uid, options_.owner)) return connection;
     if (peer)
       platform::SendLastPacket(std::move(connection),
                                RefusalOf("this vGPU belongs to uid " + std::to_string(options_.owner)));
