@@ -62,6 +62,8 @@ Status ReadCapacity(std::string_view text, std::optional<core::Loads>& capacity)
 void Declare(platform::ServiceOptions& options, Arguments& arguments) {
   modules::ServiceOptions& service = arguments.service;
   options.Add("--opencl", "SOCKET", arguments.opencl, "compute in the vGPU with this OpenCL socket");
+  options.Add("--user-of", "DIR", service.user_of,
+              "run module hosts as the owner of this folder, for root (default: as this user)");
   options.AddFlag("--direct", arguments.direct, "compute by the system's OpenCL, past every vGPU");
   options.Add("--run-dir", "DIR", arguments.run_dir, "folder of modules.sock (default: the daemon's)");
   options.Add("--socket", "PATH", arguments.socket, "listen at PATH instead");

@@ -36,8 +36,8 @@ Result<std::unique_ptr<ExecutorHost>> ExecutorHost::Listen(boost::asio::io_conte
   // An executor of an earlier daemon may still be listening at this path; it keeps the clients that it has. The run
   // folder belongs to this daemon.
   ::unlink(path.c_str());
-  // Its user is known before the socket is there, for hosts of modules, which run as the same one. An error is told to
-  // clients.
+  // The user's home is made before the socket: module hosts have the same user and start once the socket is there. An
+  // error here appears again when the executor is started, and clients get it then.
   if (users.HaveOwn() && !host->tenant_.ephemeral)
     (void)users.Of(host->tenant_.vgpu, host->tenant_.owner, host->tenant_.ephemeral);
   WEIR_TRY(host->listener_, platform::ListenSeqPacket(path, 0666));

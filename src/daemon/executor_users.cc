@@ -69,8 +69,8 @@ bool NumbersAreMapped() {
   return false;
 }
 
-/// The first part of the path that a user without further rights can't use: a folder that can't be entered, or a file
-/// that can't be read. Empty: there is none.
+/// The first part of the path to which a user without further rights has no access: a folder that is not open to every
+/// user, or a file that is not readable for every user. Empty: the whole path is accessible.
 std::string ClosedToOthers(const std::string& path) {
   std::filesystem::path at;
   for (const auto& part : std::filesystem::absolute(path)) {
@@ -99,10 +99,10 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
     WEIR_TRY(std::vector<std::string> environment, HomeEnvironment(owner, run_dir_, vgpu));
     return ExecutorUser{.as = as, .environment = std::move(environment)};
   }
-  const std::string home = homes_ + "/" + (ephemeral ? ".of-" + std::to_string(owner) : vgpu);
+  const std::string home = HomeOf(ephemeral ? ".of-" + std::to_string(owner) : vgpu);
   WEIR_TRY(const uid_t uid, OwnUser(home));
   return ExecutorUser{.as = platform::RunAs{.uid = uid, .gid = uid, .groups = GroupsOfGpus()},
-                      .processes_max = ephemeral ? kEphemeralProcessesMax : kProcessesMax,
+                      .processes_max = ephemeral ? kEphemeralProcessesMax : platform::kTenantProcessesMax,
                       .writes_below = home,
                       .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home}};
 }

@@ -41,9 +41,8 @@ struct OwnUsers {
 
 class ExecutorUsers {
  public:
-  /// Limits of the processes and threads of a vGPU's user, and of the user of an account's ephemeral vGPUs. A driver
-  /// that computes on CPUs has a thread for each of them.
-  static constexpr unsigned kProcessesMax = 4'096, kEphemeralProcessesMax = 32'768;
+  /// Limit of the processes and threads of the user of an account's ephemeral vGPUs, which are many.
+  static constexpr unsigned kEphemeralProcessesMax = 32'768;
 
   /// Without users of their own, executors run as the owner of their vGPU, or as the daemon's user if that is not root.
   ExecutorUsers(boost::asio::io_context& loop, std::string run_dir, OwnUsers own)
@@ -55,6 +54,8 @@ class ExecutorUsers {
   /// Whose users executors have: "own", "owners" or "daemon".
   [[nodiscard]] const char* Whose() const;
 
+  /// The home of the user of a vGPU that is not ephemeral; empty: executors have no users of their own.
+  [[nodiscard]] std::string HomeOf(const std::string& vgpu) const { return HaveOwn() ? homes_ + "/" + vgpu : ""; }
   /// kIo: the user's home can't be made. kResourceExhausted: all numbers are in use.
   Result<ExecutorUser> Of(const std::string& vgpu, uid_t owner, bool ephemeral);
   /// Ends all processes of the vGPU's user and removes its files.

@@ -106,6 +106,7 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* me
                                 setup.state_file,
                                 "--parent",
                                 std::to_string(parent)};
+  if (!setup.home.empty()) argv.insert(argv.end(), {"--user-of", setup.home});
   argv.insert(argv.end(), setup.options.begin(), setup.options.end());
   if (member == nullptr) return argv;
   const std::vector<std::string> membership = MembershipOf(*member, run_dir, control);

@@ -71,6 +71,7 @@ struct ModulesSetup {
   std::string store;                   // folder of blobs
   std::string state_file;              // file with the registered modules
   std::vector<std::string> options{};  // further command-line options of weir-modules
+  std::string home{};                  // hosts run as the owner of this folder; empty: as the daemon's user
 };
 
 /// The page for browsers (docs/dashboard.md).

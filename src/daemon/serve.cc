@@ -139,7 +139,7 @@ void StopAfterReply(boost::asio::io_context& loop) {
 /// Starts the processes that need the node. Called once its control socket listens. The emulators of GPUs are not among
 /// them: they start before the node.
 Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, const Places& places,
-                    std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
+                    const ExecutorUsers& users, std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
   for (const PortalSetup& setup : options.portals) {
     WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
     kept.push_back(std::move(portal));
@@ -167,9 +167,11 @@ Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, 
   }
   if (options.modules) {
     const MemberSetup* const member = options.member ? &*options.member : nullptr;
+    ModulesSetup modules = *options.modules;
+    modules.home = users.HomeOf(modules.vgpu);
     WEIR_TRY(auto service,
              SupervisedProcess::Start(loop, "service for modules",
-                                      ArgvOf(*options.modules, member, places.run_dir, places.socket, ::getpid())));
+                                      ArgvOf(modules, member, places.run_dir, places.socket, ::getpid())));
     kept.push_back(std::move(service));
   }
   for (const device::MemoryWatch& setup : options.devices.memory) {
@@ -261,7 +263,7 @@ Status Serve(const ServeOptions& given) {
                                       control.Answer(request, respond);
                                     }));
   if (!options.portals.empty() || !options.guests.empty()) WEIR_TRY_STATUS(node.ListenForPortals());
-  WEIR_TRY_STATUS(StartHelpers(loop, options, places, kept));
+  WEIR_TRY_STATUS(StartHelpers(loop, options, places, node.executor_users(), kept));
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
   if (!options.quiet)

@@ -58,7 +58,8 @@ std::set<unsigned> UserRange::InUse() {
 Result<UserRange> UserRange::Take(const std::string& run_dir, const std::string& folder,
                                   const std::set<unsigned>& in_use) {
   WEIR_TRY_STATUS(platform::MakeFolder(folder));
-  // A user who can open the folder can lock it, and no daemon could choose a range. systemd makes it with mode 0755.
+  // A process that can open the folder can lock it, and then no daemon can choose a range. systemd makes the folder
+  // with mode 0755.
   if (::chmod(folder.c_str(), 0700) != 0) return platform::ErrnoError("closing " + folder, errno);
   // One daemon at a time chooses a range.
   const platform::Fd all(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

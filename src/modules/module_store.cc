@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 
 #include "modules/sha256.h"
+#include "platform/file_calls.h"
 #include "platform/files.h"
 
 namespace weir::modules {
@@ -109,18 +108,8 @@ bool ModuleStore::Has(std::string_view blob) const {
 }
 
 Result<std::string> ReadBlob(const platform::Fd& file, std::string_view blob) {
-  std::string bytes;
-  struct stat found {};
-  if (::fstat(file.get(), &found) != 0) return platform::ErrnoError("reading blob " + std::string(blob), errno);
-  const auto size = static_cast<std::uint64_t>(std::max<off_t>(found.st_size, 0));
-  bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(size, ModuleStore::kBlobBytesMax)));
-  for (std::size_t read = 0; read < bytes.size();) {
-    const ssize_t more = ::pread(file.get(), bytes.data() + read, bytes.size() - read, static_cast<off_t>(read));
-    if (more < 0 && errno == EINTR) continue;
-    if (more < 0) return platform::ErrnoError("reading blob " + std::string(blob), errno);
-    if (more == 0) bytes.resize(read);
-    read += static_cast<std::size_t>(more);
-  }
+  WEIR_TRY(std::string bytes, platform::ReadAll(platform::FileCalls::System(), file.get(), ModuleStore::kBlobBytesMax,
+                                                "blob " + std::string(blob)));
   if (Sha256Of(bytes) == blob) return bytes;
   return Fail(Errc::kIo, "blob " + std::string(blob) + " does not match its digest: put it again");
 }

@@ -24,6 +24,7 @@ namespace weir::modules {
 struct ServiceOptions {
   std::string host;        // the program weir-module-host
   std::string opencl;      // the OpenCL socket of the vGPU in which hosts compute; empty: they use the system's OpenCL
+  std::string user_of;     // hosts run as the owner of this folder; empty: as this process's user
   std::string state_file;  // keeps registered modules across restarts; empty: they are not kept
   std::string placement = std::string(core::kDefaultPlacement);
   std::uint32_t units = 0;                // compute units of a part of a device; 0: whole devices
@@ -84,7 +85,7 @@ class Service {
 
   // Hosts (service_hosts.cc).
   bool HasVgpu(Slot& slot) const;
-  [[nodiscard]] HostProcess::Rights HostRights() const;
+  [[nodiscard]] Result<HostProcess::Rights> HostRights() const;
   void StartHost(Slot& slot);
   void StartHostLater(Slot& slot);
   void OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::Fd>& fds);

@@ -2,7 +2,6 @@
 // Module hosts: starting them, sending orders, handling their frames, restarting them.
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -21,7 +20,6 @@ namespace {
 // The first and the longest delay between starts of a host that cannot serve. They are short, because the vGPU that the
 // host needs may be created at any time.
 constexpr Duration kRestartFirst = milliseconds(250), kRestartLast = seconds(2);
-constexpr unsigned kProcessesMax = 4'096;         // with threads, of a host's user; the executor's limit is the same
 constexpr Duration kInspectWithin = seconds(10);  // for a module's constructors and its table
 
 /// A rough estimate of a device's capacity, for devices whose capacity is not configured. Each compute unit counts as
@@ -45,15 +43,21 @@ bool Service::HasVgpu(Slot& slot) const {
   return false;
 }
 
-/// Hosts run as the user of their vGPU's executor, if it has one of its own: the owner of the home that the daemon
-/// makes with the vGPU (docs/decisions/0013).
-HostProcess::Rights Service::HostRights() const {
-  if (options_.opencl.empty() || ::geteuid() != 0) return {};
-  const std::filesystem::path socket(options_.opencl);
-  const std::string home = socket.parent_path().parent_path() / "homes" / socket.stem();
-  struct stat found {};
-  if (::lstat(home.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid == 0) return {};
-  return {.as = platform::RunAs{.uid = found.st_uid, .gid = found.st_gid}, .processes_max = kProcessesMax};
+/// kUnavailable: the folder that names the user is not there yet; no host runs as another user instead.
+Result<HostProcess::Rights> Service::HostRights() const {
+  HostProcess::Rights rights;
+  // With a vGPU, the driver runs in the vGPU's executor.
+  if (options_.opencl.empty()) rights.files = HostProcess::Files::kOfItsDriver;
+  if (options_.user_of.empty()) return rights;
+  struct stat home {};
+  if (::lstat(options_.user_of.c_str(), &home) != 0 || !S_ISDIR(home.st_mode))
+    return Fail(Errc::kUnavailable,
+                fmt::format("no module host can start: {} is missing; the daemon makes it with the "
+                            "vGPU: weir vgpu create {}",
+                            options_.user_of, std::filesystem::path(options_.user_of).filename().string()));
+  rights.as = platform::RunAs{.uid = home.st_uid, .gid = home.st_gid};
+  rights.processes_max = platform::kTenantProcessesMax;
+  return rights;
 }
 
 void Service::StartHost(Slot& slot) {
@@ -64,14 +68,14 @@ void Service::StartHost(Slot& slot) {
   slot.serves = slot.used = false;
   slot.guilty = {};
   slot.why.clear();
-  HostProcess::Rights rights = HostRights();
-  // With a vGPU, the driver runs in the vGPU's executor.
-  if (options_.opencl.empty()) rights.files = HostProcess::Files::kOfItsDriver;
-  auto host = HostProcess::Start(
-      loop_, std::move(argv), std::move(rights),
-      {.frame = [this, &slot](HostFrame frame,
-                              const std::vector<platform::Fd>& fds) { OnFrame(slot, std::move(frame), fds); },
-       .ended = [this, &slot](const std::string& how) { OnHostEnd(slot, how); }});
+  auto host = [&]() -> Result<std::unique_ptr<HostProcess>> {
+    WEIR_TRY(HostProcess::Rights rights, HostRights());
+    return HostProcess::Start(
+        loop_, std::move(argv), std::move(rights),
+        {.frame = [this, &slot](HostFrame frame,
+                                const std::vector<platform::Fd>& fds) { OnFrame(slot, std::move(frame), fds); },
+         .ended = [this, &slot](const std::string& how) { OnHostEnd(slot, how); }});
+  }();
   if (host) {
     slot.host = std::move(*host);
     return;
@@ -100,8 +104,9 @@ void Service::OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::F
   } else if (const auto* done = std::get_if<DoneFrame>(&frame)) {
     OnDone(slot, *done, fds);
   } else if (auto* failed = std::get_if<FailedFrame>(&frame)) {
-    // A file that does not match its name is set aside when it is read from the store.
-    if (const Run* run = failed->code == Errc::kIo ? book_.Find(core::RunId{failed->run}) : nullptr)
+    // Reading a blob from the store sets a damaged file aside. Once for each run: a host may send anything.
+    const Run* run = book_.Find(core::RunId{failed->run});
+    if (failed->code == Errc::kIo && run != nullptr && !run->over() && run->device == slot.id)
       for (const std::string& blob : {run->spec.blob, run->spec.input})
         if (!blob.empty()) blobs_.Get(blob, [](const Result<std::string>&) {});
     book_.Finish(slot.id, core::RunId{failed->run},
@@ -194,13 +199,16 @@ void Service::Inspect(const std::string& name, const std::string& blob, http::Re
     return respond(http::ErrorReply(status.error()));
   auto file = store_.File(blob);
   if (!file) return respond(http::ErrorReply(file.error()));
+  auto rights = HostRights();
+  if (!rights) return respond(http::ErrorReply(rights.error()));
+  rights->files = HostProcess::Files::kNone;
   const std::uint64_t number = ++last_number_;
   Inspection& inspection = inspections_[number];
   inspection.name = name;
   inspection.blob = blob;
   inspection.respond = std::move(respond);
   auto host = HostProcess::Start(
-      loop_, {options_.host, "--inspect"}, HostRights(),
+      loop_, {options_.host, "--inspect"}, *std::move(rights),
       {.frame = [this, number](const HostFrame& frame,
                                const std::vector<platform::Fd>&) { OnInspected(number, frame); },
        .ended =

@@ -66,10 +66,14 @@ Status WriteAll(FileCalls& calls, int fd, std::string_view content, const std::s
 Result<std::string> ReadFile(FileCalls& calls, const std::string& path, std::size_t bytes_max) {
   const CalledFd fd(calls, calls.Open(path.c_str(), O_RDONLY | O_CLOEXEC, 0));
   if (!fd) return ErrnoError("opening " + path, errno);
+  return ReadAll(calls, fd.get(), bytes_max, path);
+}
+
+Result<std::string> ReadAll(FileCalls& calls, int fd, std::size_t bytes_max, const std::string& path) {
   std::string content;
   char block[16384];
   for (;;) {
-    const ssize_t got = calls.Read(fd.get(), block, sizeof block);
+    const ssize_t got = calls.Read(fd, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoError("reading " + path, errno);
     if (got == 0) return content;

@@ -57,6 +57,8 @@ class CalledFd {
 
 /// Writes the whole content to `fd`. `path`: named in an error.
 Status WriteAll(FileCalls& calls, int fd, std::string_view content, const std::string& path);
+/// What is left to read of `fd`. kResourceExhausted: longer than `bytes_max`. `path`: named in an error.
+Result<std::string> ReadAll(FileCalls& calls, int fd, std::size_t bytes_max, const std::string& path);
 
 /// kNotFound; kResourceExhausted: longer than `bytes_max`.
 Result<std::string> ReadFile(FileCalls& calls, const std::string& path, std::size_t bytes_max);

@@ -23,6 +23,10 @@ struct RunAs {
 /// The account with this number, in its primary group only. kNotFound: this system has no such account.
 Result<RunAs> AccountOf(uid_t uid);
 
+/// Limit of the processes and threads of a user that executes code of one tenant. A driver that computes on CPUs has a
+/// thread for each of them.
+inline constexpr unsigned kTenantProcessesMax = 4'096;
+
 struct SpawnSpec {
   std::vector<std::string> argv;              // argv[0]: its path
   int kept_fd = -1;                           // stays open in the child with the same number

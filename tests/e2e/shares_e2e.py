@@ -178,7 +178,7 @@ drawn = false
                 programs = {"blank": self.tenants.start(["glxgears"], {**self.node.environment(blank), "vblank_mode": "1"}),
                             "greedy": self.start(e2e.PHONG, greedy)}
                 self.wait_frames(greedy)
-                self.wait_frames(blank, 300)  # its agent finds out that presents block, beside other work at the second try
+                self.wait_frames(blank, 300)  # by then its agent knows that presents block
 
                 def greedy_gets_the_rest(use):
                     print(f"{policy}, weight {weight}:", {n: f"{u:.4f}" for n, u in use.items()})

@@ -107,31 +107,35 @@ class Users(hostile.Hostile):
 
 
 class Modules(hostile.Hostile):
+    MODULE = os.path.join(e2e.BUILD, "lib/weir/modules/sorting_network.so")
+
     def make_node(self):
         return e2e.Node("--modules", "kernels")
 
+    def weir(self, *arguments):
+        return subprocess.run([e2e.WEIR, "module", *arguments, "--modules-socket", os.path.join(self.node.run_dir, "modules.sock")],
+                              capture_output=True, text=True, timeout=e2e.PATIENCE)
+
+    def run_once(self):
+        done = self.weir("run", "sort", "sorting-network", "--args", "n=1024")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def host(self):
+        """The fields of /proc/PID/status of the only module host."""
+        service = next(h["pid"] for h in self.node.get("/v1/status")["helpers"] if h["name"] == "service for modules")
+        found = subprocess.run(["pgrep", "-P", str(service), "-f", "module-host"], capture_output=True, text=True, check=True)
+        [pid] = found.stdout.split()
+        with open(f"/proc/{pid}/status") as status:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+
     def test_a_module_host_runs_as_the_user_of_its_vgpus_executor_and_reads_no_blob_of_others(self):
+        e2e.wait_for(lambda: os.path.exists(os.path.join(self.node.run_dir, "modules.sock")), "the service listens")
+        self.assertIn("weir vgpu create kernels", self.weir("register", "sort", self.MODULE).stderr, "and not as root before")
         self.node.create("kernels")
-        weir = lambda *arguments: subprocess.run(
-            [e2e.WEIR, "module", arguments[0], "--modules-socket", os.path.join(self.node.run_dir, "modules.sock"), *arguments[1:]],
-            capture_output=True, text=True, timeout=e2e.PATIENCE)
-        module = os.path.join(e2e.BUILD, "lib/weir/modules/sorting_network.so")
-        e2e.wait_for(lambda: weir("register", "sort", module).returncode == 0, "the service takes the module")
-        run = weir("run", "sort", "sorting-network", "--args", "n=1024")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        hosts = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as line:
-                    ours = line.read().startswith(os.path.join(e2e.BUILD, "lib/weir/weir-module-host").encode())
-                with open(f"/proc/{pid}/status") as status:
-                    fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
-            except OSError:
-                continue
-            if ours and self.descends(int(pid)):
-                hosts.append(fields)
-        self.assertEqual(len(hosts), 1, "one device, one host")
-        [host] = hosts
+        done = self.weir("register", "sort", self.MODULE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_once()
+        host = self.host()
         user = os.stat(os.path.join(self.node.run_dir, "homes", "kernels")).st_uid
         self.assertGreaterEqual(user, hostile.FIRST_OWN)
         self.assertEqual({int(uid) for uid in host["Uid"].split()}, {user})
@@ -144,15 +148,12 @@ class Modules(hostile.Hostile):
         read = subprocess.run(["cat", *blobs], user=user, group=user, extra_groups=[], cwd="/", capture_output=True, check=False)
         self.assertEqual(read.stdout, b"")
         self.assertEqual(read.stderr.count(b"ermission denied"), len(blobs), read.stderr)
-
-    def descends(self, pid):
-        """Whether the daemon started this process, directly or not."""
-        while pid > 1:
-            if pid == self.node.process.pid:
-                return True
-            with open(f"/proc/{pid}/stat") as stat_file:
-                pid = int(stat_file.read().rsplit(")", 1)[1].split()[1])
-        return False
+        # The next daemon gives executors no users of their own, and finds the folder of this one.
+        self.node.kill()
+        self.node.arguments = (*self.node.arguments, "--executor-users", "owners")
+        self.node.start()
+        self.run_once()
+        self.assertEqual({int(uid) for uid in self.host()["Uid"].split()}, {0})
 
 
 class Portal(hostile.Hostile):

@@ -121,7 +121,7 @@ class RoundRobin final : public Policy {
     alone_ = wanting == 1;
     if (holder != nullptr && Wants(*holder) && CreditOf(*holder).left > Duration{0}) return holder;
     if (holder != nullptr && holder->in_flight > 0) {
-      const VgpuView* ready = EndsSoon(*holder) ? FirstReady(input, false) : nullptr;
+      const VgpuView* ready = EndsSoon(*holder) ? FirstReady(input, /*only_seldom=*/false) : nullptr;
       return ready != nullptr ? PassTurn(input, *ready, 1) : holder;
     }
     if (holder != nullptr) {
@@ -143,7 +143,7 @@ class RoundRobin final : public Policy {
   /// each goes first once in a round. Null: none.
   const VgpuView* GoesFirst(const VgpuView& holder, const PolicyInput& input) {
     if (holder.in_flight > 0 || !KeepsQueueShort(holder)) return nullptr;
-    return FirstReady(input, true);
+    return FirstReady(input, /*only_seldom=*/true);
   }
 
   /// Whether the turn may be passed on during the last frame of the vGPU, which can't be preempted. The frame of the
@@ -151,12 +151,12 @@ class RoundRobin final : public Policy {
   /// longer waits at the gate, and seems to be stuck.
   [[nodiscard]] bool EndsSoon(const VgpuView& vgpu) const { return !as_gvirt_ && vgpu.frame_gpu <= kPassedDuring; }
 
-  /// The next in the ring that waits and may run in this round, of all vGPUs or of those that come seldom.
-  const VgpuView* FirstReady(const PolicyInput& input, bool seldom) {
+  /// The next in the ring that waits and may run in this round; with `only_seldom`, of those that come seldom.
+  const VgpuView* FirstReady(const PolicyInput& input, bool only_seldom) {
     const VgpuView* first = nullptr;
     for (const VgpuView& vgpu : input.vgpus)
       if (vgpu.attached && vgpu.waiting > 0 && vgpu.in_flight == 0 && !vgpu.held && RoundsFor(vgpu) == 1 &&
-          (!seldom || anticipation_.ComesSeldom(vgpu, part_)) &&
+          (!only_seldom || anticipation_.ComesSeldom(vgpu, part_)) &&
           (first == nullptr || Distance(vgpu) < Distance(*first)))
         first = &vgpu;
     return first;

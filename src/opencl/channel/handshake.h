@@ -50,7 +50,7 @@ struct Accepted {
   platform::Mapping buffers;  // only for a remote client of a device that works in host memory
 };
 /// Reads and answers the Hello of a connection. Creates an arena of `arena_bytes`, for a remote client with kSpareBytes
-/// more and, with `in_host_memory`, with memory for its buffers. `owner`: the user who may connect, besides root.
+/// more and, with `in_host_memory`, with memory for its buffers. `owner`: see MayConnect.
 Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory);
 
 /// False once the other side has closed the connection, or has sent data, which is not allowed after the handshake.

@@ -40,7 +40,7 @@ void Declare(weir::platform::ServiceOptions& options, Arguments& arguments) {
   options.Add("--attach", "PATH", executor.attach, "the vGPU's attach socket (default: pass no gate)");
   options.Add("--vgpu", "NAME", executor.vgpu, "its name, for messages");
   options.AddWhole("--owner", "UID", executor.owner, 0, std::numeric_limits<uid_t>::max() - 1,
-                   "the user who may connect, beside root (default: this user)");
+                   "the user who may connect, beside root and this one (default: this user)");
   options.Add("--library", "FILE", executor.library,
               "the vendor's OpenCL library (default: the first of /etc/OpenCL/vendors that works)");
   options.Add("--device", "DEVICE", executor.device,
