@@ -100,7 +100,7 @@ weir::Status Serve(Arguments arguments) {
   if (!arguments.socket.empty()) {
     WEIR_TRY(executor.listener, weir::platform::ListenSeqPacket(arguments.socket, 0666));
   }
-  const weir::Status status = weir::opencl::RunExecutor(std::move(executor));
+  weir::Status status = weir::opencl::RunExecutor(std::move(executor));
   if (!arguments.socket.empty()) ::unlink(arguments.socket.c_str());
   return status;
 }
