@@ -93,6 +93,7 @@ void ExecutorHost::OnClient() {
     spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
   for (const std::string& peer : setup_.peers) spec.argv.insert(spec.argv.end(), {"--peer", peer});
   if (!setup_.peer_list.empty()) spec.argv.insert(spec.argv.end(), {"--peer-list", setup_.peer_list});
+  for (const uid_t portal : user->portals) spec.argv.insert(spec.argv.end(), {"--portal", std::to_string(portal)});
   spec.environment.insert(spec.environment.end(), user->environment.begin(), user->environment.end());
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);

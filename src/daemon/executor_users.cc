@@ -104,7 +104,21 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
   return ExecutorUser{.as = platform::RunAs{.uid = uid, .gid = uid, .groups = GroupsOfGpus()},
                       .processes_max = ephemeral ? kEphemeralProcessesMax : platform::kTenantProcessesMax,
                       .writes_below = home,
-                      .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home}};
+                      .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home},
+                      .portals = PortalsFor(vgpu)};
+}
+
+std::vector<uid_t> ExecutorUsers::Portals() const {
+  std::vector<uid_t> users;
+  for (const PortalUser& portal : own_.portals) users.push_back(portal.uid);
+  return users;
+}
+
+std::vector<uid_t> ExecutorUsers::PortalsFor(const std::string& vgpu) const {
+  std::vector<uid_t> users;
+  for (const PortalUser& portal : own_.portals)
+    if (portal.vgpu.empty() || portal.vgpu == vgpu) users.push_back(portal.uid);
+  return users;
 }
 
 Result<uid_t> ExecutorUsers::OwnUser(const std::string& home) {
@@ -124,13 +138,13 @@ Result<uid_t> ExecutorUsers::NextNumber() {
   for (const Home& home : HomesIn(homes_))
     if (IsOwn(home.uid)) used.insert(home.uid);
   if (next_ == 0) next_ = used.empty() ? own_.first : *used.rbegin() + 1;
-  for (uid_t i = 0; i < UserRange::kCount; ++i) {
-    const uid_t uid = own_.first + (next_ - own_.first + i) % UserRange::kCount;
+  for (uid_t i = 0; i < OwnUsers::kForExecutors; ++i) {
+    const uid_t uid = own_.first + (next_ - own_.first + i) % OwnUsers::kForExecutors;
     if (used.contains(uid)) continue;
     next_ = uid + 1;
     return uid;
   }
-  return Fail(Errc::kResourceExhausted, "all " + std::to_string(UserRange::kCount) +
+  return Fail(Errc::kResourceExhausted, "all " + std::to_string(OwnUsers::kForExecutors) +
                                             " users of executors are in use, by the folders in " + homes_);
 }
 

@@ -31,12 +31,26 @@ struct ExecutorUser {
   unsigned processes_max = 0;                 // 0: no limit
   std::optional<std::string> writes_below{};  // see platform/confinement.h; absent: no rule about files
   std::vector<std::string> environment{};     // NAME=VALUE
+  std::vector<uid_t> portals{};               // users of portals that the executor serves
 };
 
-/// Whether executors get users of their own, and which.
+/// The user of a portal.
+struct PortalUser {
+  uid_t uid = 0;
+  std::string vgpu{};  // the only vGPU that it serves; empty: all
+};
+
+/// Whether executors, portals and relays get users of their own, and which.
 struct OwnUsers {
+  /// The last numbers of the range are those of portals and relays.
+  static constexpr uid_t kForServices = 1'024, kForExecutors = UserRange::kCount - kForServices;
+
   std::string why_not = "not asked for";  // why they get none; empty: they get them
   uid_t first = 0;                        // of UserRange::kCount numbers
+  std::vector<PortalUser> portals{};
+
+  /// The user of the service with this number, below kForServices; 0: services get no users of their own.
+  [[nodiscard]] uid_t OfService(uid_t number) const { return why_not.empty() ? first + kForExecutors + number : 0; }
 };
 
 class ExecutorUsers {
@@ -49,11 +63,14 @@ class ExecutorUsers {
       : loop_(loop), run_dir_(std::move(run_dir)), homes_(run_dir_ + "/homes"), own_(std::move(own)) {}
 
   [[nodiscard]] bool HaveOwn() const { return own_.why_not.empty(); }
+  [[nodiscard]] const OwnUsers& own() const { return own_; }
   /// The parts of the isolation that are missing here, in words.
   [[nodiscard]] std::vector<std::string> Missing() const;
   /// Whose users executors have: "own", "owners" or "daemon".
   [[nodiscard]] const char* Whose() const;
 
+  /// The users of all portals.
+  [[nodiscard]] std::vector<uid_t> Portals() const;
   /// The home of the user of a vGPU that is not ephemeral; empty: executors have no users of their own.
   [[nodiscard]] std::string HomeOf(const std::string& vgpu) const { return HaveOwn() ? homes_ + "/" + vgpu : ""; }
   /// kIo: the user's home can't be made. kResourceExhausted: all numbers are in use.
@@ -64,7 +81,10 @@ class ExecutorUsers {
   void KeepOnly(const std::set<std::string>& vgpus);
 
  private:
-  [[nodiscard]] bool IsOwn(uid_t uid) const { return uid >= own_.first && uid - own_.first < UserRange::kCount; }
+  [[nodiscard]] bool IsOwn(uid_t uid) const {
+    return uid >= own_.first && uid - own_.first < OwnUsers::kForExecutors;
+  }
+  [[nodiscard]] std::vector<uid_t> PortalsFor(const std::string& vgpu) const;
   Result<uid_t> OwnUser(const std::string& home);
   Result<uid_t> NextNumber();
   void SetAside(const std::string& home, uid_t uid);

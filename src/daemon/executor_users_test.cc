@@ -55,6 +55,22 @@ TEST_F(ExecutorUsersOf, EachVgpuAreDifferentAndNoAccounts) {
   EXPECT_EQ(UidOf(users, "a"), a) << "each executor of a vGPU has the same user";
 }
 
+TEST_F(ExecutorUsersOf, AreNotThoseOfServices) {
+  const OwnUsers own{.why_not = "", .first = range_->first()};
+  ExecutorUsers users = Make();
+  EXPECT_LT(UidOf(users, "a"), own.OfService(0));
+  EXPECT_LT(own.OfService(OwnUsers::kForServices - 1), range_->first() + UserRange::kCount);
+  EXPECT_EQ((OwnUsers{.why_not = "not root", .first = range_->first()}.OfService(0)), 0U);
+}
+
+TEST_F(ExecutorUsersOf, ServeThePortalsOfTheirVgpu) {
+  ExecutorUsers users(loop_, folder_.path(),
+                      {.why_not = "", .first = range_->first(), .portals = {{7}, {8, "a"}, {9, "b"}}});
+  EXPECT_EQ(users.Of("a", kAlice, false).value().portals, (std::vector<uid_t>{7, 8}));
+  EXPECT_EQ(users.Of("c", kAlice, false).value().portals, (std::vector<uid_t>{7}));
+  EXPECT_EQ(users.Portals(), (std::vector<uid_t>{7, 8, 9}));
+}
+
 TEST_F(ExecutorUsersOf, HaveHomesThatAreClosedToOthers) {
   ExecutorUsers users = Make();
   const ExecutorUser user = users.Of("a", kAlice, false).value();

@@ -72,6 +72,21 @@ std::vector<std::string> ArgvOf(const GuestSetup& setup, const std::string& run_
   return argv;
 }
 
+ServiceRights RightsOf(const PortalSetup& setup, uid_t user) {
+  if (setup.keys_dir.empty()) return {.user = user};
+  return {.user = user, .files = {{setup.keys_dir + "/revoked"}}};
+}
+
+ServiceRights RightsOf(const GuestSetup& setup, uid_t user) {
+  using How = platform::OfferedFile::How;
+  return {.user = user, .files = {{setup.path, setup.way == GuestSetup::Way::kMemory ? How::kMake : How::kPort}}};
+}
+
+ServiceRights RightsOf(const PeerSetup& setup, uid_t user) {
+  if (setup.token.empty()) return {.user = user};
+  return {.user = user, .files = {{setup.token}}};
+}
+
 std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socket, int parent) {
   std::vector<std::string> argv{setup.program, "--node",         setup.node, "--socket",
                                 socket,        "--for-children", "--parent", std::to_string(parent),

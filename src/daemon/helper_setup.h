@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/supervised_process.h"
+
 namespace weir::daemon {
 
 /// A portal: the entry for tenants on other machines (docs/network.md).
@@ -94,6 +96,11 @@ std::vector<std::string> ArgvOf(const PeerSetup& setup, const std::string& socke
 /// `member`: the membership of the node; null: none. The module service is then the member as well.
 std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* member, const std::string& run_dir,
                                 const std::string& control, int parent);
+
+/// What the service may do as `user`; 0: as the daemon's user. The programs know the files by their order.
+ServiceRights RightsOf(const PortalSetup& setup, uid_t user);
+ServiceRights RightsOf(const GuestSetup& setup, uid_t user);
+ServiceRights RightsOf(const PeerSetup& setup, uid_t user);
 
 /// The file that keeps the dashboard's token, so that a page continues after a restart.
 std::string DashboardTokenFile(const std::string& run_dir);

@@ -41,8 +41,14 @@ std::string TokenFor(const PeersSetup& setup, const std::string& node) {
 
 }  // namespace
 
-PeerRelays::PeerRelays(boost::asio::io_context& loop, std::string run_dir, PeersSetup setup, Duration lingers)
-    : loop_(loop), run_dir_(std::move(run_dir)), setup_(std::move(setup)), lingers_(lingers), timer_(loop) {
+PeerRelays::PeerRelays(boost::asio::io_context& loop, std::string run_dir, PeersSetup setup, uid_t user,
+                       Duration lingers)
+    : loop_(loop),
+      run_dir_(std::move(run_dir)),
+      setup_(std::move(setup)),
+      user_(user),
+      lingers_(lingers),
+      timer_(loop) {
   WriteList();
 }
 
@@ -87,10 +93,10 @@ void PeerRelays::Start(Relay& relay) {
     why_not = "there is no token for it: " + relay.token + " is not there";
   if (why_not.empty()) {
     const std::string socket = run_dir_ + "/parts-" + node.node + ".sock";
-    auto process = SupervisedProcess::Start(
-        loop_, "relay to " + node.node,
-        ArgvOf(PeerSetup{.program = setup_.program, .node = node.address, .token = relay.token, .vgpu = node.vgpu},
-               socket, ::getpid()));
+    const PeerSetup setup{
+        .program = setup_.program, .node = node.address, .token = relay.token, .vgpu = node.vgpu};
+    auto process = SupervisedProcess::Start(loop_, "relay to " + node.node, ArgvOf(setup, socket, ::getpid()),
+                                            RightsOf(setup, user_));
     if (process) {
       relay.process = std::move(*process);
       relay.socket = socket;

@@ -39,8 +39,9 @@ inline constexpr Duration kRelayLingers = seconds(10);
 
 class PeerRelays {
  public:
-  /// `lingers`: how long a relay runs after its peer is no longer offered.
-  PeerRelays(boost::asio::io_context& loop, std::string run_dir, PeersSetup setup, Duration lingers = kRelayLingers);
+  /// `user`: of the relays; 0: the daemon's. `lingers`: how long a relay runs after its peer is no longer offered.
+  PeerRelays(boost::asio::io_context& loop, std::string run_dir, PeersSetup setup, uid_t user = 0,
+             Duration lingers = kRelayLingers);
   ~PeerRelays();
   PeerRelays(const PeerRelays&) = delete;
   PeerRelays& operator=(const PeerRelays&) = delete;
@@ -66,6 +67,7 @@ class PeerRelays {
   boost::asio::io_context& loop_;
   const std::string run_dir_;
   const PeersSetup setup_;
+  const uid_t user_;
   const Duration lingers_;
   std::map<std::string, Relay> relays_;  // by the node's name
   boost::asio::steady_timer timer_;

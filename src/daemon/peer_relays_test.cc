@@ -42,7 +42,7 @@ class PeerRelaysTest : public ::testing::Test {
   void Make(const std::string& tokens, bool plain) {
     relays_ = std::make_unique<PeerRelays>(loop_, folder_.path(),
                                            PeersSetup{.program = folder_ / "relay", .tokens = tokens, .plain = plain},
-                                           kLingersInTest);
+                                           /*user=*/0, kLingersInTest);
   }
   static OfferedNode Offered(const std::string& node, bool plain = false) {
     return {.node = node, .address = node + ":7700", .vgpu = "parts", .plain = plain, .room_bytes = 7, .threads = 5};

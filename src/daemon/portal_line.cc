@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <span>
 
 #include "platform/accept_pause.h"
@@ -16,9 +17,11 @@ constexpr std::size_t kPortalsMax = 1024;
 }  // namespace
 
 Result<std::unique_ptr<PortalLine>> PortalLine::Listen(boost::asio::io_context& loop, const std::string& path,
-                                                       std::function<void(engine::Note)> note) {
-  std::unique_ptr<PortalLine> line(new PortalLine(loop, path, std::move(note)));
-  WEIR_TRY(line->listener_, platform::ListenSeqPacket(path, 0600));
+                                                       std::function<void(engine::Note)> note,
+                                                       std::vector<uid_t> portals) {
+  const mode_t mode = portals.empty() ? 0600 : 0666;
+  std::unique_ptr<PortalLine> line(new PortalLine(loop, path, std::move(note), std::move(portals)));
+  WEIR_TRY(line->listener_, platform::ListenSeqPacket(path, mode));
   line->listener_watch_ =
       std::make_unique<FdWatch>(loop, line->listener_.get(), [line = line.get()] { line->OnConnection(); });
   return line;
@@ -33,7 +36,7 @@ void PortalLine::OnConnection() {
   if (!socket || !*socket) return listener_watch_->Pause(platform::AcceptPause::kPause);
   if (portals_.size() >= kPortalsMax) return;
   const auto peer = platform::PeerOf(socket->get());
-  if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) return;
+  if (!peer || std::ranges::find(users_, peer->uid) == users_.end()) return;
   const std::uint64_t number = next_++;
   Portal& portal = portals_[number];
   portal.socket = std::move(*socket);

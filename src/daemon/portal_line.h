@@ -4,11 +4,15 @@
 // they have clients.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <boost/asio/io_context.hpp>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/drain_book.h"
 #include "daemon/fd_watch.h"
@@ -18,9 +22,10 @@ namespace weir::daemon {
 
 class PortalLine {
  public:
-  /// `note` receives events to log. Only this user and root may connect.
+  /// `note` receives events to log. Only this user, root and `portals` may connect.
   static Result<std::unique_ptr<PortalLine>> Listen(boost::asio::io_context& loop, const std::string& path,
-                                                    std::function<void(engine::Note)> note);
+                                                    std::function<void(engine::Note)> note,
+                                                    std::vector<uid_t> portals = {});
   ~PortalLine();
   PortalLine(const PortalLine&) = delete;
   PortalLine& operator=(const PortalLine&) = delete;
@@ -37,8 +42,11 @@ class PortalLine {
     platform::Fd socket;
     std::unique_ptr<FdWatch> watch;  // destroyed before the socket
   };
-  PortalLine(boost::asio::io_context& loop, std::string path, std::function<void(engine::Note)> note)
-      : loop_(loop), path_(std::move(path)), note_(std::move(note)) {}
+  PortalLine(boost::asio::io_context& loop, std::string path, std::function<void(engine::Note)> note,
+             std::vector<uid_t> portals)
+      : loop_(loop), path_(std::move(path)), note_(std::move(note)), users_(std::move(portals)) {
+    users_.insert(users_.end(), {::geteuid(), 0});
+  }
   void OnConnection();
   void OnPacket(std::uint64_t number);
   void Hear(std::uint64_t number, const std::vector<proto::DrainState>& here);
@@ -49,6 +57,7 @@ class PortalLine {
   boost::asio::io_context& loop_;
   const std::string path_;
   const std::function<void(engine::Note)> note_;
+  std::vector<uid_t> users_;  // who may connect
   DrainBook book_;
   platform::Fd listener_;
   std::unique_ptr<FdWatch> listener_watch_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/serve.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,6 +132,20 @@ std::string WhyNoOwnUsersFor(const ServeOptions& options, const Places& places,
   return WhyNoOwnUsers(paths);
 }
 
+// The services that have users of their own, as numbers of OwnUsers::OfService.
+constexpr uid_t kPortals = 0, kRelays = 1, kFirstGuest = 2;
+uid_t GuestNumber(std::size_t index) { return kFirstGuest + static_cast<uid_t>(index); }
+
+/// The users of the portals, which executors serve.
+std::vector<PortalUser> PortalUsersOf(const ServeOptions& options, const OwnUsers& users) {
+  if (!users.why_not.empty()) return {};
+  std::vector<PortalUser> portals;
+  if (!options.portals.empty()) portals.push_back({.uid = users.OfService(kPortals)});
+  for (std::size_t i = 0; i < options.guests.size(); ++i)
+    portals.push_back({.uid = users.OfService(GuestNumber(i)), .vgpu = options.guests[i].vgpu});
+  return portals;
+}
+
 /// Posted twice, so that the reply is sent before the loop stops.
 void StopAfterReply(boost::asio::io_context& loop) {
   boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
@@ -141,12 +156,15 @@ void StopAfterReply(boost::asio::io_context& loop) {
 Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, const Places& places,
                     const ExecutorUsers& users, std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
   for (const PortalSetup& setup : options.portals) {
-    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid())));
+    WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal", ArgvOf(setup, places.run_dir, ::getpid()),
+                                                   RightsOf(setup, users.own().OfService(kPortals))));
     kept.push_back(std::move(portal));
   }
-  for (const GuestSetup& setup : options.guests) {
+  for (std::size_t i = 0; i < options.guests.size(); ++i) {
+    const GuestSetup& setup = options.guests[i];
     WEIR_TRY(auto portal, SupervisedProcess::Start(loop, "portal of the guest at " + setup.path,
-                                                   ArgvOf(setup, places.run_dir, ::getpid())));
+                                                   ArgvOf(setup, places.run_dir, ::getpid()),
+                                                   RightsOf(setup, users.own().OfService(GuestNumber(i)))));
     kept.push_back(std::move(portal));
   }
   if (options.dashboard) {
@@ -157,7 +175,8 @@ Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, 
   for (std::size_t i = 0; i < options.peers.size(); ++i) {
     const PeerSetup& setup = options.peers[i];
     WEIR_TRY(auto relay, SupervisedProcess::Start(loop, "relay to " + setup.node,
-                                                  ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid())));
+                                                  ArgvOf(setup, PeerSocket(places.run_dir, i), ::getpid()),
+                                                  RightsOf(setup, users.own().OfService(kRelays))));
     kept.push_back(std::move(relay));
   }
   if (options.member && !options.modules) {
@@ -230,6 +249,10 @@ Status Serve(const ServeOptions& given) {
       users.why_not = taken.error().message;
     }
   }
+  if (options.guests.size() > OwnUsers::kForServices - kFirstGuest)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("at most {} guests are served", OwnUsers::kForServices - kFirstGuest));
+  users.portals = PortalUsersOf(options, users);
   if (const auto missing = MissingIsolation(users); options.require_isolation && !missing.empty())
     return Fail(Errc::kPermissionDenied, "--require-isolation: " + missing.front());
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
@@ -247,7 +270,8 @@ Status Serve(const ServeOptions& given) {
       WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, options.policy, {}));
 
   std::optional<PeerRelays> relays;
-  if (wants_parts) relays.emplace(loop, places.run_dir, options.member->peers);
+  if (wants_parts)
+    relays.emplace(loop, places.run_dir, options.member->peers, node.executor_users().own().OfService(kRelays));
   Control control(node, {.run_dir = places.run_dir,
                          .state_dir = options.state_dir,
                          .is_private = options.exit_when_idle,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/supervised_process.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <utility>
@@ -21,6 +23,8 @@ constexpr Duration kStartAgainAfter = seconds(2);
 constexpr Duration kStartAgainAfterMax = seconds(64);
 /// A process that ends sooner than this counts as a failed start, for example because its port is in use.
 constexpr Duration kEndedAtOnce = seconds(5);
+/// Bounds how often a service that was taken over makes the daemon open files.
+constexpr Duration kFileRequestPause = milliseconds(1);
 
 std::string EndOf(int status) {
   if (WIFSIGNALED(status)) return "it was ended by signal " + std::to_string(WTERMSIG(status));
@@ -33,16 +37,41 @@ std::string EndOf(int status) {
 }  // namespace
 
 Result<std::unique_ptr<SupervisedProcess>> SupervisedProcess::Start(boost::asio::io_context& loop, std::string name,
-                                                                    std::vector<std::string> argv) {
+                                                                    std::vector<std::string> argv,
+                                                                    ServiceRights rights) {
   if (argv.front().empty())
     return Fail(Errc::kNotFound, "this daemon has no " + name + ": its program is not installed beside weir");
-  std::unique_ptr<SupervisedProcess> kept(new SupervisedProcess(loop, std::move(name), std::move(argv)));
+  std::unique_ptr<SupervisedProcess> kept(new SupervisedProcess(loop, std::move(name), std::move(argv), std::move(rights)));
   WEIR_TRY_STATUS(kept->Spawn());
   return kept;
 }
 
+/// `theirs`: the process's end, which is open until the process has been started.
+Result<platform::SpawnSpec> SupervisedProcess::Spec(platform::Fd& theirs) {
+  platform::SpawnSpec spec{.argv = argv_};
+  if (rights_.user == 0 && rights_.files.empty()) return spec;
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    return platform::ErrnoError("making a socket pair", errno);
+  files_watch_.reset();
+  files_.Reset(ends[0]);
+  theirs.Reset(ends[1]);
+  files_watch_ = std::make_unique<FdWatch>(loop_, files_.get(), [this] { OnFileRequest(); });
+  spec.argv.insert(spec.argv.end(), {"--files", std::to_string(theirs.get())});
+  if (rights_.user != 0) spec.argv.insert(spec.argv.end(), {"--as", std::to_string(rights_.user)});
+  spec.kept_fd = theirs.get();
+  return spec;
+}
+
+void SupervisedProcess::OnFileRequest() {
+  if (!platform::AnswerFileRequest(files_.get(), rights_.files)) return files_watch_.reset();
+  files_watch_->Pause(kFileRequestPause);
+}
+
 Status SupervisedProcess::Spawn() {
-  WEIR_TRY(pid_, platform::Spawn({.argv = argv_}));
+  platform::Fd theirs;
+  WEIR_TRY(const platform::SpawnSpec spec, Spec(theirs));
+  WEIR_TRY(pid_, platform::Spawn(spec));
   WEIR_TRY(process_, platform::OpenPidFd(pid_));
   started_ = platform::Now();
   watch_ = std::make_unique<FdWatch>(loop_, process_.get(), [this] { OnEnd(); });

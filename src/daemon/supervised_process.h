@@ -15,15 +15,23 @@
 #include "base/units.h"
 #include "daemon/fd_watch.h"
 #include "platform/fd.h"
+#include "platform/file_requests.h"
+#include "platform/spawn.h"
 
 namespace weir::daemon {
+
+/// What a service keeps once it listens (remote/service_user.h).
+struct ServiceRights {
+  uid_t user = 0;                              // that it becomes; 0: it keeps the daemon's
+  std::vector<platform::OfferedFile> files{};  // that the daemon opens for it
+};
 
 class SupervisedProcess {
  public:
   /// `name` is for messages. An error means that the program can't be executed. Problems after that are logged by the
   /// program itself.
   static Result<std::unique_ptr<SupervisedProcess>> Start(boost::asio::io_context& loop, std::string name,
-                                                          std::vector<std::string> argv);
+                                                          std::vector<std::string> argv, ServiceRights rights = {});
   /// Asks the process to end and stops restarting it. The object may then be destroyed.
   void End();
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -35,8 +43,11 @@ class SupervisedProcess {
   SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
  private:
-  SupervisedProcess(boost::asio::io_context& loop, std::string name, std::vector<std::string> argv)
-      : loop_(loop), timer_(loop), name_(std::move(name)), argv_(std::move(argv)) {}
+  SupervisedProcess(boost::asio::io_context& loop, std::string name, std::vector<std::string> argv,
+                    ServiceRights rights)
+      : loop_(loop), timer_(loop), name_(std::move(name)), argv_(std::move(argv)), rights_(std::move(rights)) {}
+  Result<platform::SpawnSpec> Spec(platform::Fd& theirs);
+  void OnFileRequest();
   Status Spawn();
   void OnEnd();
   void Failed(std::string problem);
@@ -45,6 +56,9 @@ class SupervisedProcess {
   boost::asio::steady_timer timer_;
   const std::string name_;
   const std::vector<std::string> argv_;
+  const ServiceRights rights_;
+  platform::Fd files_;  // the daemon's end of the process's requests for files
+  std::unique_ptr<FdWatch> files_watch_;
   pid_t pid_ = 0;
   Instant started_{};
   Duration wait_{};      // delay before the next start; zero: the last start succeeded

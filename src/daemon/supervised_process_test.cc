@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "tests/harness/temp_folder.h"
 #include "tests/harness/wait_until.h"
 
 namespace weir::daemon {
@@ -25,6 +28,32 @@ TEST(SupervisedProcess, SaysWhyItDoesNotRun) {
 TEST(SupervisedProcess, AProgramThatIsNotInstalledIsAnError) {
   boost::asio::io_context loop{1};
   EXPECT_EQ(SupervisedProcess::Start(loop, "portal", {""}).error().code, Errc::kNotFound);
+}
+
+TEST(SupervisedProcess, GetsFilesOfTheDaemonWithItsUser) {
+  const weir::testing::TempFolder folder;
+  std::ofstream(folder / "secret") << "the secret";
+  boost::asio::io_context loop{1};
+  // A service in Python: asks for the file on the descriptor after --files and writes what it was given.
+  const std::string service =
+      "import array, socket, sys\n"
+      "given = dict(zip(sys.argv[2::2], sys.argv[3::2]))\n"
+      "requests = socket.socket(fileno=int(given['--files']))\n"
+      "requests.setblocking(True)\n"
+      "requests.send(b'\\0')\n"
+      "answer, passed, _, _ = requests.recvmsg(4096, 64)\n"
+      "fd = array.array('i', passed[0][2])[0]\n"
+      "open(sys.argv[1], 'w').write(given['--as'] + ' ' + open(fd).read())\n";
+  const auto kept = SupervisedProcess::Start(loop, "portal", {"/usr/bin/python3", "-c", service, folder / "said"},
+                                             {.user = 12'345, .files = {{folder / "secret"}}});
+  ASSERT_TRUE(kept.has_value()) << kept.error().message;
+  std::string said;
+  EXPECT_TRUE(weir::testing::WaitUntil([&] {
+    loop.restart();
+    loop.poll();
+    std::getline(std::ifstream(folder / "said"), said);
+    return said == "12345 the secret";
+  })) << said;
 }
 
 }  // namespace

@@ -34,8 +34,13 @@ Status CheckWho(const std::string& path, const struct stat& info, mode_t forbidd
 }
 
 /// Checks the mode of the opened file (fstat), so that replacing the path meanwhile has no effect.
-Result<std::string> ReadGuarded(const std::string& path, mode_t forbidden) {
-  const platform::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+Result<std::string> ReadGuarded(const std::string& path, const OpenFile& open, mode_t forbidden) {
+  platform::Fd fd;
+  if (open) {
+    WEIR_TRY(fd, open());
+  } else {
+    fd = platform::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  }
   if (!fd) return platform::ErrnoError("opening " + path, errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return platform::ErrnoError("stat " + path, errno);
@@ -107,8 +112,12 @@ Result<std::string> WrittenPem(Write write) {
 
 }  // namespace
 
-Result<std::string> ReadSecretFile(const std::string& path) { return ReadGuarded(path, 077); }
-Result<std::string> ReadPublicFile(const std::string& path) { return ReadGuarded(path, 022); }
+Result<std::string> ReadSecretFile(const std::string& path, const OpenFile& open) {
+  return ReadGuarded(path, open, 077);
+}
+Result<std::string> ReadPublicFile(const std::string& path, const OpenFile& open) {
+  return ReadGuarded(path, open, 022);
+}
 
 Result<PemContent> ReadPem(const std::string& text, const std::string& path) {
   PemContent content;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "net/openssl.h"
+#include "net/tls.h"
 
 namespace weir::net {
 
@@ -13,10 +14,10 @@ namespace weir::net {
 inline constexpr std::size_t kKeyFileBytesMax = 16 << 20;
 
 /// Reads a file that must be owned by this user or root and that no other user may access. The error says how to fix
-/// it.
-Result<std::string> ReadSecretFile(const std::string& path);
+/// it. `open`: how the file at `path` is opened; empty: by this process.
+Result<std::string> ReadSecretFile(const std::string& path, const OpenFile& open = {});
 /// Like ReadSecretFile, but other users may read the file. They must not be able to write it.
-Result<std::string> ReadPublicFile(const std::string& path);
+Result<std::string> ReadPublicFile(const std::string& path, const OpenFile& open = {});
 
 struct PemContent {
   std::vector<CertificatePtr> certificates;

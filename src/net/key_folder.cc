@@ -36,8 +36,8 @@ std::optional<std::int64_t> TimeOfWord(const std::string& word) {
 }
 
 /// Lines of SERIAL VGPU TIME. TIME is the expiry of a token, or the time of a revocation. An unknown vGPU is "-".
-Result<std::vector<TokenRecord>> ReadRecords(const std::string& path) {
-  WEIR_TRY(const std::string text, ReadPublicFile(path));
+Result<std::vector<TokenRecord>> ReadRecords(const std::string& path, const OpenFile& open = {}) {
+  WEIR_TRY(const std::string text, ReadPublicFile(path, open));
   if (!text.empty() && text.back() != '\n') return Fail(Errc::kProtocol, path + " ends within a line: it was cut");
   std::vector<TokenRecord> records;
   std::istringstream lines(text);
@@ -63,8 +63,8 @@ bool IsSerial(std::string_view text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-Result<std::set<std::string>> ReadRevoked(const std::string& dir) {
-  auto records = ReadRecords(dir + "/revoked");
+Result<std::set<std::string>> ReadRevoked(const std::string& dir, const OpenFile& open) {
+  auto records = ReadRecords(RevokedFile(dir), open);
   if (!records) {
     Error error = std::move(records).error();
     error.message += "; without that list no tenant is accepted (an empty file is a list)";

@@ -32,7 +32,7 @@ class KeyFolder {
 };
 
 /// The serials in KEYS/revoked. A missing or damaged list is an error, because any serial may have been on it.
-Result<std::set<std::string>> ReadRevoked(const std::string& dir);
+Result<std::set<std::string>> ReadRevoked(const std::string& dir, const OpenFile& open = {});
 
 bool IsSerial(std::string_view text);
 

@@ -29,6 +29,8 @@ std::string TimeText(std::int64_t unix_time_s);
 
 /// Creates the folder `dir` with a node's keys. kAlreadyExists: `dir` already has content, which is left unchanged.
 Status MakeNodeKeys(const std::string& dir, const std::string& node_name);
+/// The path of the list of revoked tokens.
+inline std::string RevokedFile(const std::string& dir) { return dir + "/revoked"; }
 /// Whether the folder contains keys. The keys are not validated.
 bool HasNodeKeys(const std::string& dir);
 

@@ -70,31 +70,33 @@ Result<OpenSslPtr<SSL_CTX>> MakeContext(const OwnFiles& files) {
   return made;
 }
 
-Result<std::shared_ptr<const TlsIdentity::Parts>> MakeParts(const OwnFiles& files, std::string keys_dir) {
+Result<std::shared_ptr<const TlsIdentity::Parts>> MakeParts(const OwnFiles& files, std::string keys_dir = {},
+                                                            OpenFile open_revoked = {}) {
   WEIR_TRY_STATUS(CheckFiles(files));
   auto parts = std::make_shared<TlsIdentity::Parts>();
   WEIR_TRY(parts->context, MakeContext(files));
   parts->name = NameOf(*files.certificate);
   parts->expires = ExpiryOf(*files.certificate);
   parts->keys_dir = std::move(keys_dir);
+  parts->open_revoked = std::move(open_revoked);
   return std::shared_ptr<const TlsIdentity::Parts>(std::move(parts));
 }
 
 }  // namespace
 
-Result<TlsIdentity> TlsIdentity::OfNode(const std::string& keys_dir) {
+Result<TlsIdentity> TlsIdentity::OfNode(const std::string& keys_dir, OpenFile open_revoked) {
   if (!HasNodeKeys(keys_dir))
     return Fail(Errc::kNotFound, fmt::format("no keys in {}; 'weir keys init' makes them", keys_dir));
   OwnFiles files{keys_dir, CertificateKind::kNode, {}, {}, {}};
   WEIR_TRY(files.authority, ReadCertificateFile(keys_dir + "/ca.pem"));
   WEIR_TRY(files.certificate, ReadCertificateFile(keys_dir + "/node.pem"));
   WEIR_TRY(files.key, ReadKeyFile(keys_dir + "/node.key"));
-  WEIR_TRY(auto parts, MakeParts(files, keys_dir));
+  WEIR_TRY(auto parts, MakeParts(files, keys_dir, std::move(open_revoked)));
   return TlsIdentity(std::move(parts));
 }
 
-Result<TlsIdentity> TlsIdentity::OfToken(const std::string& token_file) {
-  WEIR_TRY(const std::string text, ReadSecretFile(token_file));
+Result<TlsIdentity> TlsIdentity::OfToken(const std::string& token_file, const OpenFile& open) {
+  WEIR_TRY(const std::string text, ReadSecretFile(token_file, open));
   WEIR_TRY(PemContent content, ReadPem(text, token_file));
   if (content.certificates.size() != 2 || content.keys.size() != 1)
     return Fail(Errc::kProtocol,
@@ -103,7 +105,7 @@ Result<TlsIdentity> TlsIdentity::OfToken(const std::string& token_file) {
                             token_file));
   const OwnFiles files{token_file, CertificateKind::kToken, std::move(content.certificates[0]),
                        std::move(content.certificates[1]), std::move(content.keys[0])};
-  WEIR_TRY(auto parts, MakeParts(files, {}));
+  WEIR_TRY(auto parts, MakeParts(files));
   return TlsIdentity(std::move(parts));
 }
 
@@ -114,8 +116,8 @@ Result<std::unique_ptr<Stream>> StartTls(platform::Fd connected, const TlsIdenti
                                          Duration timeout) {
   PeerCheck check;
   check.own_role = role;
-  if (role == Role::kServer && !identity.parts().keys_dir.empty()) {
-    WEIR_TRY(check.revoked, ReadRevoked(identity.parts().keys_dir));
+  if (const TlsIdentity::Parts& parts = identity.parts(); role == Role::kServer && !parts.keys_dir.empty()) {
+    WEIR_TRY(check.revoked, ReadRevoked(parts.keys_dir, parts.open_revoked));
   }
   auto stream = std::make_unique<TlsStream>(std::move(connected));
   WEIR_TRY_STATUS(stream->Handshake(identity, std::move(check), timeout));

@@ -3,6 +3,7 @@
 // this node, and the server is this node. Host names and other authorities play no part.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,14 +12,18 @@
 
 namespace weir::net {
 
+/// Opens a file for reading that this process's user may not open.
+using OpenFile = std::function<Result<platform::Fd>()>;
+
 /// The identity of this side. Threads may share one; copies are cheap.
 class TlsIdentity {
  public:
   /// A node's identity, from its key folder. The list of revoked tokens is read for each connection, everything else
-  /// now.
-  static Result<TlsIdentity> OfNode(const std::string& keys_dir);
+  /// now. `open_revoked`: how the list is opened; empty: by this process.
+  static Result<TlsIdentity> OfNode(const std::string& keys_dir, OpenFile open_revoked = {});
   /// A tenant's identity, from its token file. An expired token is accepted here, because the node's clock decides.
-  static Result<TlsIdentity> OfToken(const std::string& token_file);
+  /// `open`: how the file is opened; empty: by this process.
+  static Result<TlsIdentity> OfToken(const std::string& token_file, const OpenFile& open = {});
 
   /// The node's name, or the vGPU's.
   [[nodiscard]] const std::string& name() const;

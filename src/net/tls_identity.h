@@ -13,7 +13,8 @@ struct TlsIdentity::Parts {
   OpenSslPtr<SSL_CTX> context;  // immutable, so that threads may create SSL objects from it concurrently
   std::string name;
   std::int64_t expires = 0;
-  std::string keys_dir;  // a node's key folder; empty for a tenant
+  std::string keys_dir;   // a node's key folder; empty for a tenant
+  OpenFile open_revoked;  // of a node; empty: opened by this process
 };
 
 }  // namespace weir::net

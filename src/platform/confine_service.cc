@@ -7,6 +7,7 @@
 
 #include "platform/call_filter.h"
 #include "platform/confinement.h"
+#include "platform/spawn.h"
 
 namespace weir::platform {
 namespace {
@@ -46,7 +47,7 @@ constexpr long kRefusedToServices[]{
 };
 constexpr std::uint32_t kServiceWritingFlags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
 
-CallFilter MakeServiceFilter() {
+CallFilter MakeServiceFilter(bool network) {
   using Filter = CallFilter;
   const auto denied = Filter::Return(Filter::kDenied);
   const auto allowed = Filter::Return(SECCOMP_RET_ALLOW);
@@ -59,13 +60,17 @@ CallFilter MakeServiceFilter() {
   // New threads are allowed, new processes are not. A thread shares the memory, a process does not.
   filter.OnCall(SYS_clone, {Filter::Argument(0), Filter::Jump(BPF_JSET, CLONE_VM, 1), denied, allowed});
   filter.OnCall(SYS_clone3, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});
-  filter.OnCall(SYS_socket, {Filter::Argument(0), Filter::Jump(BPF_JEQ, AF_UNIX, 0, 1), allowed, denied});
+  if (!network)
+    filter.OnCall(SYS_socket, {Filter::Argument(0), Filter::Jump(BPF_JEQ, AF_UNIX, 0, 1), allowed, denied});
   filter.Add({allowed});
   return filter;
 }
 
 }  // namespace
 
-bool ConfineService() { return Confine() && MakeServiceFilter().Install(); }
+bool ConfineService(const ServiceRights& rights) {
+  if (rights.user != 0 && !Become({.uid = rights.user, .gid = rights.user})) return false;
+  return Confine({.network = rights.network}) && MakeServiceFilter(rights.network).Install();
+}
 
 }  // namespace weir::platform

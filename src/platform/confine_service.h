@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rights that a service gives up once it listens, because it reads bytes from strangers: the dashboard and the portal.
+// Rights that a service gives up once it listens, because it reads bytes from strangers: the dashboard, portals and
+// relays.
 #pragma once
+
+#include <sys/types.h>
 
 namespace weir::platform {
 
-/// Permanent. As Confine; in addition the process cannot start programs, write, make or remove files, send
-/// signals to other processes, or make sockets other than Unix sockets. Existing sockets stay usable, also for
-/// accepting connections. Call it before the first thread is started. False, with errno: this process is not confined.
-bool ConfineService();
+struct ServiceRights {
+  uid_t user = 0;        // becomes this process's only user and group; 0: they stay
+  bool network = false;  // new sockets of the internet are allowed
+};
+
+/// Permanent. As Confine; in addition the process cannot start programs, write, make or remove files, send signals to
+/// other processes, or make sockets other than Unix sockets. Existing sockets stay usable, also for accepting
+/// connections. Call it before the first thread is started. False, with errno: this process is not confined.
+bool ConfineService(const ServiceRights& rights = {});
 
 }  // namespace weir::platform

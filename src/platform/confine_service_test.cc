@@ -21,9 +21,9 @@ namespace {
 
 /// Calls `confined` in a child that has confined itself; its value is the child's exit status.
 template <typename Confined>
-int InConfinedChild(Confined confined) {
+int InConfinedChild(Confined confined, const ServiceRights& rights = {}) {
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(ConfineService() ? confined() : 99);
+  if (child == 0) ::_exit(ConfineService(rights) ? confined() : 99);
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -69,6 +69,31 @@ TEST(ConfinedService, LeavesWhatServingNeeds) {
               std::thread([&ran] { ran = true; }).join();
               return ran ? 0 : 3;
             }),
+            0);
+}
+
+TEST(ConfinedService, MayOpenConnectionsIfItsRightsSaySo) {
+  EXPECT_EQ(InConfinedChild(
+                [] {
+                  if (::socket(AF_INET, SOCK_STREAM, 0) < 0) return 1;
+                  if (::socket(AF_INET6, SOCK_DGRAM, 0) < 0) return 2;
+                  return ::open("/dev/null", O_WRONLY) < 0 && errno == EPERM ? 0 : 3;
+                },
+                {.network = true}),
+            0);
+}
+
+TEST(ConfinedService, BecomesItsUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  EXPECT_EQ(InConfinedChild(
+                [] {
+                  uid_t real = 0, effective = 0, saved = 0;
+                  ::getresuid(&real, &effective, &saved);
+                  if (real != 54'321 || effective != 54'321 || saved != 54'321) return 1;
+                  if (::getgid() != 54'321 || ::getgroups(0, nullptr) != 0) return 2;
+                  return ::setuid(0) < 0 ? 0 : 3;
+                },
+                {.user = 54'321}),
             0);
 }
 

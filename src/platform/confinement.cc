@@ -80,15 +80,16 @@ constexpr long kRefused[]{
     SYS_clock_adjtime,
 };
 
-CallFilter MakeFilter() {
+CallFilter MakeFilter(bool network) {
   CallFilter filter;
   const auto denied = CallFilter::Return(CallFilter::kDenied);
   const auto allowed = CallFilter::Return(SECCOMP_RET_ALLOW);
   for (const long call : kRefused) filter.OnCall(call, {denied});
   if (!kChecksLeaks) filter.OnCall(SYS_ptrace, {denied});
   filter.OnlyPresentNamespaces();
-  filter.OnCall(SYS_socket, {CallFilter::Argument(0), CallFilter::Jump(BPF_JEQ, AF_UNIX, 1),
-                             CallFilter::Jump(BPF_JEQ, AF_NETLINK, 0, 1), allowed, denied});
+  if (!network)
+    filter.OnCall(SYS_socket, {CallFilter::Argument(0), CallFilter::Jump(BPF_JEQ, AF_UNIX, 1),
+                               CallFilter::Jump(BPF_JEQ, AF_NETLINK, 0, 1), allowed, denied});
   filter.Add({allowed});
   return filter;
 }
@@ -101,7 +102,7 @@ bool WriteOnlyBelow(const char* folder) {
 }
 
 CallFilter& TheFilter() {
-  static CallFilter filter = MakeFilter();
+  static CallFilter filter = MakeFilter(/*network=*/false);
   return filter;
 }
 
@@ -109,10 +110,11 @@ CallFilter& TheFilter() {
 
 void PrepareConfinement() { TheFilter(); }
 
-bool Confine(const char* writes_below) {
+bool Confine(const Confinement& confinement) {
+  const char* const folder = confinement.writes_below;
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
-  if (writes_below != nullptr && FileRules::Supported() && !WriteOnlyBelow(writes_below)) return false;
-  return DropCapabilities() && TheFilter().Install();
+  if (folder != nullptr && FileRules::Supported() && !WriteOnlyBelow(folder)) return false;
+  return DropCapabilities() && (confinement.network ? MakeFilter(true).Install() : TheFilter().Install());
 }
 
 }  // namespace weir::platform

@@ -48,6 +48,14 @@ class ServiceOptions {
         name, value_name, target == 0 ? "" : std::to_string(target), static_cast<std::uint64_t>(min),
         static_cast<std::uint64_t>(max), [&target](std::uint64_t number) { target = static_cast<T>(number); }, help);
   }
+  /// May be repeated: each value is appended.
+  template <std::integral T>
+  void AddWhole(const std::string& name, const std::string& value_name, std::vector<T>& target,
+                std::type_identity_t<T> min, std::type_identity_t<T> max, const std::string& help) {
+    AddNumber(
+        name, value_name, "", static_cast<std::uint64_t>(min), static_cast<std::uint64_t>(max),
+        [&target](std::uint64_t number) { target.push_back(static_cast<T>(number)); }, help);
+  }
   void AddReal(const std::string& name, const std::string& value_name, double& target, double min, double max,
                const std::string& help);
   /// The value is in seconds and may have a fraction.

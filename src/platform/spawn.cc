@@ -38,10 +38,6 @@ std::vector<char*> EnvironmentWith(const std::vector<std::string>& changes) {
   return all;
 }
 
-bool Become(const RunAs& user) {
-  return ::setgroups(user.groups.size(), user.groups.data()) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0;
-}
-
 /// Kills all processes of this child's user except the child. Without capabilities the kernel lets a process signal
 /// those of its own user only; this child is checked to have no user but `user`, which is not root.
 bool EndOthersOf(const RunAs& user) {
@@ -76,7 +72,7 @@ bool Prepare(const SpawnSpec& spec) {
     const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null < 0 || !is(null, STDOUT_FILENO) || !is(null, STDERR_FILENO)) return false;
   }
-  if (spec.confined && !Confine(spec.writes_below ? spec.writes_below->c_str() : nullptr)) return false;
+  if (spec.confined && !Confine({.writes_below = spec.writes_below ? spec.writes_below->c_str() : nullptr})) return false;
   if (!spec.ends_its_user) return true;
   errno = EINVAL;
   return spec.confined && spec.as && EndOthersOf(*spec.as);
@@ -91,6 +87,10 @@ bool Prepare(const SpawnSpec& spec) {
 }
 
 }  // namespace
+
+bool Become(const RunAs& user) {
+  return ::setgroups(user.groups.size(), user.groups.data()) == 0 && ::setgid(user.gid) == 0 && ::setuid(user.uid) == 0;
+}
 
 Result<RunAs> AccountOf(uid_t uid) {
   const passwd* entry = ::getpwuid(uid);

@@ -20,6 +20,9 @@ struct RunAs {
   std::vector<gid_t> groups{};  // beside gid
 };
 
+/// Makes them this process's. Needs the right to change users. False, with errno: not all of them have changed.
+bool Become(const RunAs& user);
+
 /// The account with this number, in its primary group only. kNotFound: this system has no such account.
 Result<RunAs> AccountOf(uid_t uid);
 

@@ -13,6 +13,7 @@
 #include <cstdlib>
 
 #include "net/tcp_stream.h"
+#include "platform/file_requests.h"
 #include "platform/spawn.h"
 #include "platform/unix_socket.h"
 #include "proto/port_frames.h"
@@ -86,15 +87,16 @@ Status StartPort(const std::string& path, const std::string& socket, const std::
 }  // namespace
 
 Result<std::unique_ptr<PortLine>> OpenPortPath(const std::string& path) {
-  WEIR_TRY(const mode_t mode, KindOf(path));
-  if (S_ISSOCK(mode)) {
-    WEIR_TRY(platform::Fd connected, platform::ConnectUnixStream(path));
-    return LineOf(std::move(connected));
-  }
-  platform::Fd fd(::open(path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd && errno == EBUSY) return PortIsBusy(path);  // a virtio port can be opened only once
-  if (!fd) return platform::ErrnoError("opening " + path, errno);
-  if (S_ISREG(mode) || CanBeMapped(fd.get())) return OpenHostMemory(std::move(fd), path);
+  return OpenPortOn(platform::OpenOffered({path, platform::OfferedFile::How::kPort}), path);
+}
+
+Result<std::unique_ptr<PortLine>> OpenPortOn(Result<platform::Fd> opened, const std::string& path) {
+  if (!opened && opened.error().code == Errc::kBusy) return PortIsBusy(path);  // a virtio port can be opened only once
+  WEIR_TRY(platform::Fd fd, std::move(opened));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return platform::ErrnoError("looking at the port " + path, errno);
+  if (S_ISSOCK(info.st_mode)) return LineOf(std::move(fd));
+  if (S_ISREG(info.st_mode) || CanBeMapped(fd.get())) return OpenHostMemory(std::move(fd), path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return PortIsBusy(path);
   const bool terminal = ::isatty(fd.get()) == 1;
   if (terminal) WEIR_TRY_STATUS(MakeRaw(fd.get(), path));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "net/stream.h"
+#include "platform/fd.h"
 #include "remote/port_line.h"
 
 namespace weir::remote {
@@ -17,6 +18,8 @@ inline bool IsPortPath(const std::string& node) { return node.find('/') != std::
 /// without blocking. A terminal is put into raw mode. Errors: kBusy, another process has it open; kNotFound;
 /// kPermissionDenied; kInvalidArgument, the path is none of these; those of OpenHostMemory.
 Result<std::unique_ptr<PortLine>> OpenPortPath(const std::string& path);
+/// The same for a result of platform::OpenOffered. `path` is for messages.
+Result<std::unique_ptr<PortLine>> OpenPortOn(Result<platform::Fd> opened, const std::string& path);
 
 /// Opens a new stream to the host. `path` is a port or the socket of a process that has one open. For a port that no
 /// process has open, this starts `program` (weir-port), whose socket lies in `run_dir`.

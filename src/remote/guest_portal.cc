@@ -55,6 +55,11 @@ class Handover {
 
 }  // namespace
 
+platform::OfferedFile OfferedFileOf(const GuestPortalOptions& guest) {
+  using How = platform::OfferedFile::How;
+  return {guest.path, guest.way == GuestWay::kMemory ? How::kMake : How::kPort};
+}
+
 Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal) {
   Handover streams;
   WEIR_TRY_STATUS(streams.Make());
@@ -66,11 +71,15 @@ Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal) {
                        .stop = stop.get(),
                        .leave = portal.parent,
                        .quiet = portal.quiet};
+  const auto open = guest.open ? guest.open : [file = OfferedFileOf(guest)] { return platform::OpenOffered(file); };
   platform::Fd listener;
   if (guest.way == GuestWay::kConnect) {
-    port.open = [&] { return OpenPortPath(guest.path); };
+    port.open = [&] { return OpenPortOn(open(), guest.path); };
   } else if (guest.way == GuestWay::kMemory) {
-    port.open = [&] { return OpenGuestMemory(guest.path, guest.memory_bytes); };
+    port.open = [&]() -> Result<std::unique_ptr<PortLine>> {
+      WEIR_TRY(platform::Fd fd, open());
+      return OpenGuestMemory(std::move(fd), guest.path, guest.memory_bytes);
+    };
   } else {
     WEIR_TRY(listener, ListenForGuest(guest.path));
     port.knock = listener.get();
@@ -86,6 +95,7 @@ Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal) {
   portal.identify = [&](platform::Fd stream) -> Result<std::unique_ptr<net::Stream>> {
     return net::AdoptLocal(std::move(stream), "the guest at " + guest.path, guest.vgpu);
   };
+  if (guest.confine) WEIR_TRY_STATUS(guest.confine());
   std::thread carrying([&port] {
     if (const Status status = RunPort(std::move(port)); !status)
       std::fprintf(stderr, "weir-portal: %s\n", status.error().message.c_str());

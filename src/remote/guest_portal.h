@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
+#include "platform/file_requests.h"
 #include "remote/portal.h"
 
 namespace weir::remote {
@@ -22,7 +24,11 @@ struct GuestPortalOptions {
   GuestWay way = GuestWay::kListen;
   std::uint64_t memory_bytes = 0;  // size of a new file; 0: kGuestMemoryBytes
   std::string vgpu;                // used instead of the name that the guest sends
+  std::function<Result<platform::Fd>()> open = {};  // opens `path`, except with kListen; empty: with this process's rights
+  std::function<Status()> confine = {};  // called when it listens, before the first thread is started
 };
+/// What `open` opens.
+platform::OfferedFile OfferedFileOf(const GuestPortalOptions& guest);
 /// Runs until `portal.stop` is readable. `portal` is used as in RunPortal, except that `accept`, `listener` and
 /// `identify` are set here. Returns an error if it cannot listen.
 Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal);

@@ -225,7 +225,10 @@ class SharedFile {
  public:
   [[nodiscard]] std::string path() const { return folder_ / "vm1.mem"; }
   [[nodiscard]] OpenLine Host(std::uint64_t bytes = 0) const {
-    return [path = path(), bytes] { return OpenGuestMemory(path, bytes); };
+    return [path = path(), bytes]() -> Result<std::unique_ptr<PortLine>> {
+      WEIR_TRY(platform::Fd fd, platform::OpenOffered({path, platform::OfferedFile::How::kMake}));
+      return OpenGuestMemory(std::move(fd), path, bytes);
+    };
   }
   [[nodiscard]] OpenLine Guest() const {
     return [path = path()] { return OpenPortPath(path); };

@@ -107,9 +107,7 @@ Status SetUp(const platform::Mapping& mapping, const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<PortLine>> OpenGuestMemory(const std::string& path, std::uint64_t bytes) {
-  platform::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return platform::ErrnoError("opening the guest's memory " + path, errno);
+Result<std::unique_ptr<PortLine>> OpenGuestMemory(platform::Fd fd, const std::string& path, std::uint64_t bytes) {
   WEIR_TRY_STATUS(LockEnd(fd.get(), port::Side::kHost, path,
                           " belongs to another portal, possibly of an earlier daemon whose programs still run"));
   WEIR_TRY(std::uint64_t there, SizeOfOurs(fd.get(), path));

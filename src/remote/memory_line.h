@@ -8,17 +8,18 @@
 #include <string>
 
 #include "base/result.h"
+#include "platform/fd.h"
 #include "remote/port_line.h"
 
 namespace weir::remote {
 
 inline constexpr std::uint64_t kGuestMemoryBytes = 4 << 20;  // default size of a new file
 
-/// Opens the host's end. A missing file is created with mode 0600 and `bytes` bytes (0: kGuestMemoryBytes). A file of
-/// zeros is initialised. Errors: kBusy, another process is the host's end; kInvalidArgument, the file has other content
-/// or another size; kPermissionDenied, the file is not owned by this user, or is accessible to other users;
-/// kResourceExhausted.
-Result<std::unique_ptr<PortLine>> OpenGuestMemory(const std::string& path, std::uint64_t bytes);
+/// Opens the host's end. `fd` is open for reading and writing; `path` is for messages. An empty file gets `bytes` bytes
+/// (0: kGuestMemoryBytes). A file of zeros is initialised. Errors: kBusy, another process is the host's end;
+/// kInvalidArgument, the file has other content or another size; kPermissionDenied, the file is owned by neither this
+/// user nor root, or is accessible to other users; kResourceExhausted.
+Result<std::unique_ptr<PortLine>> OpenGuestMemory(platform::Fd fd, const std::string& path, std::uint64_t bytes);
 
 /// Whether the descriptor, which is open for reading and writing, can be mapped.
 bool CanBeMapped(int fd);

@@ -3,20 +3,20 @@
 // `weir serve --listen`, `--guest` and `--guest-memory`.
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <limits>
 #include <string>
 
+#include "net/keys.h"
 #include "net/tcp_stream.h"
 #include "net/tls.h"
-#include "platform/confine_service.h"
 #include "platform/fd.h"
 #include "platform/files.h"
 #include "platform/service_end.h"
 #include "platform/service_options.h"
 #include "remote/guest_portal.h"
 #include "remote/portal.h"
+#include "remote/service_user.h"
 
 namespace {
 
@@ -33,6 +33,7 @@ constexpr const char* kAbout =
 struct Arguments {
   std::string listen, keys, port_file;
   pid_t parent = 0;
+  remote::ServiceUser user;
   remote::GuestPortalOptions guest;
   remote::PortalOptions portal;
 };
@@ -48,14 +49,15 @@ Result<net::TcpListener> ListenSoon(const net::Endpoint& endpoint) {
 }
 
 /// Listens on TCP, with TLS unless the portal is plain.
-Status RunListening(const net::Endpoint& endpoint, const std::string& keys, const std::string& port_file,
-                    remote::PortalOptions options) {
+Status RunListening(const net::Endpoint& endpoint, const Arguments& arguments) {
+  remote::PortalOptions options = arguments.portal;
   if (options.plain) {
     options.identify = [](platform::Fd socket) -> Result<std::unique_ptr<net::Stream>> {
       return net::AdoptTcp(std::move(socket));
     };
   } else {
-    WEIR_TRY(const net::TlsIdentity identity, net::TlsIdentity::OfNode(keys));
+    WEIR_TRY(const net::TlsIdentity identity,
+             net::TlsIdentity::OfNode(arguments.keys, arguments.user.OpenerOf({net::RevokedFile(arguments.keys)})));
     options.identify = [identity](platform::Fd socket) {
       return net::StartTls(std::move(socket), identity, net::Role::kServer, kKnownWithin);
     };
@@ -71,10 +73,9 @@ Status RunListening(const net::Endpoint& endpoint, const std::string& keys, cons
       return platform::Fd();
     return socket;
   };
-  if (!port_file.empty())
-    WEIR_TRY_STATUS(platform::WriteFileAtomically(port_file, std::to_string(listener->port()) + "\n"));
-  if (!platform::ConfineService())
-    return platform::ErrnoError("giving up the rights that a portal does not need", errno);
+  if (!arguments.port_file.empty())
+    WEIR_TRY_STATUS(platform::WriteFileAtomically(arguments.port_file, std::to_string(listener->port()) + "\n"));
+  WEIR_TRY_STATUS(arguments.user.Confine(/*network=*/false));
   return remote::RunPortal(std::move(options));
 }
 
@@ -105,6 +106,7 @@ void Declare(platform::ServiceOptions& options, Arguments& arguments) {
   options.Add("--port-file", "FILE", arguments.port_file, "file to which the port is written when it listens");
   options.AddParent(arguments.parent, "after this process has ended accept no connection, and end with the last one");
   options.AddFlag("--quiet", arguments.portal.quiet, "don't print connections");
+  arguments.user.Declare(options);
 }
 
 Status Run(Arguments arguments) {
@@ -116,8 +118,12 @@ Status Run(Arguments arguments) {
   WEIR_TRY(const platform::ServiceEnd end, platform::ServiceEnd::Watch(arguments.parent));
   arguments.portal.stop = end.stop.get();
   arguments.portal.parent = end.parent.get();
-  if (by_guest) return remote::RunGuestPortal(arguments.guest, std::move(arguments.portal));
-  return RunListening(endpoint, arguments.keys, arguments.port_file, std::move(arguments.portal));
+  if (!by_guest) return RunListening(endpoint, arguments);
+  arguments.guest.open = arguments.user.OpenerOf(remote::OfferedFileOf(arguments.guest));
+  // Opening the port may mean making a file, which a confined process cannot.
+  if (arguments.user.files >= 0)
+    arguments.guest.confine = [user = arguments.user] { return user.Confine(/*network=*/false); };
+  return remote::RunGuestPortal(arguments.guest, std::move(arguments.portal));
 }
 
 }  // namespace
@@ -132,6 +138,7 @@ int main(int argc, char** argv) {
     return options.Reject("--executors is needed, and one of --listen, --guest, --guest-at and --guest-memory");
   if (!by_guest && arguments.portal.plain == !arguments.keys.empty()) return options.Reject("give --keys, or --plain");
   if (by_guest == arguments.guest.vgpu.empty()) return options.Reject("--vgpu goes with a guest");
+  if (const char* problem = arguments.user.Problem()) return options.Reject(problem);
   std::signal(SIGPIPE, SIG_IGN);
   return options.ExitStatusOf(Run(std::move(arguments)));
 }

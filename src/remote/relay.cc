@@ -369,7 +369,7 @@ void Relay::Serve(platform::Fd client) {
   // A client sends its Hello immediately.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
   auto accepted =
-      opencl::Welcome(std::move(client), owner, ShownOf(entered->entry.arena_bytes), /*in_host_memory=*/false);
+      opencl::Welcome(std::move(client), {.owner = owner}, ShownOf(entered->entry.arena_bytes), /*in_host_memory=*/false);
   if (!accepted) return SayRelay(accepted.error().message);
   const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered), awake_);
   auto at = conversations_.end();

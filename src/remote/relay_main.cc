@@ -15,6 +15,7 @@
 #include "platform/unix_socket.h"
 #include "remote/guest_port.h"
 #include "remote/relay.h"
+#include "remote/service_user.h"
 
 namespace {
 
@@ -34,6 +35,7 @@ struct Arguments {
   std::string socket;
   bool plain = false;
   int ready = -1;
+  remote::ServiceUser user;
   remote::RelayOptions relay;
 };
 
@@ -45,11 +47,11 @@ Result<std::unique_ptr<net::Stream>> ConnectToHost(const std::string& device, co
   return remote::ConnectByPort(device, run_dir, self.parent_path() / "weir-port");
 }
 
-/// Without a token, neither side is authenticated.
-Result<std::unique_ptr<net::Stream>> ConnectTo(const proto::MoveRequest& node) {
+/// Without a token, neither side is authenticated. `open`: how the token is opened.
+Result<std::unique_ptr<net::Stream>> ConnectTo(const proto::MoveRequest& node, const net::OpenFile& open) {
   WEIR_TRY(const net::Endpoint endpoint, net::ParseEndpoint(node.node));
   if (node.token.empty()) return net::ConnectTcp(endpoint, kConnectWithin);
-  WEIR_TRY(const net::TlsIdentity identity, net::TlsIdentity::OfToken(node.token));
+  WEIR_TRY(const net::TlsIdentity identity, net::TlsIdentity::OfToken(node.token, open));
   WEIR_TRY(platform::Fd connected, net::ConnectSocket(endpoint, kConnectWithin));
   return net::StartTls(std::move(connected), identity, net::Role::kClient, kConnectWithin);
 }
@@ -73,6 +75,7 @@ void Declare(platform::ServiceOptions& options, Arguments& arguments) {
               "a word of the command that moves the program on a drain request; repeat for each word");
   options.AddDescriptor("--ready-fd", arguments.ready,
                         "descriptor to which a byte is written when the node has accepted the relay");
+  arguments.user.Declare(options);
 }
 
 /// The problem with the combination of options; null: none.
@@ -85,8 +88,9 @@ const char* ProblemOf(const Arguments& arguments) {
     return "the host assigns a virtual machine's vGPU: omit --token, --plain and --vgpu";
   if (!by_port && arguments.plain == has_token) return "give --token, or --plain";
   if (relay.for_children && relay.parent == 0) return "--for-children needs --parent";
+  if (!relay.for_children && arguments.user.user != 0) return "--as needs --for-children";
   if (arguments.plain && relay.node.vgpu.empty()) return "--plain needs --vgpu";
-  return nullptr;
+  return arguments.user.Problem();
 }
 
 Status Run(Arguments arguments) {
@@ -98,11 +102,15 @@ Status Run(Arguments arguments) {
     ::unlink(control.c_str());
   };
   const std::string run_dir = std::filesystem::absolute(socket).parent_path();
-  relay.connect = [&run_dir](const proto::MoveRequest& to) {
-    return remote::IsPortPath(to.node) ? ConnectToHost(to.node, run_dir) : ConnectTo(to);
+  const std::string first_token = relay.node.token;
+  const net::OpenFile open_first = arguments.user.OpenerOf({first_token});
+  relay.connect = [&](const proto::MoveRequest& to) {
+    if (remote::IsPortPath(to.node)) return ConnectToHost(to.node, run_dir);
+    return ConnectTo(to, to.token == first_token ? open_first : net::OpenFile());
   };
   WEIR_TRY(relay.listener, platform::ListenSeqPacket(socket, relay.for_children ? 0666 : 0600));
   WEIR_TRY(relay.control, platform::ListenSeqPacket(control, 0600));
+  if (relay.for_children) WEIR_TRY_STATUS(arguments.user.Confine(/*network=*/true));
   // The relay's threads block in waits for programs and nodes, so a signal ends the process instead of these threads.
   // `remove` is called first, so that the sockets do not stay behind.
   WEIR_TRY_STATUS(platform::ExitAtServiceEnd(0, remove));

@@ -3,10 +3,13 @@
 import os
 import pwd
 import signal
+import socket
 import stat
 import subprocess
+import types
 
 import hostile
+from distant import text_of
 from hostile import STRANGER, TENANT, e2e, executors_of
 
 ROOT = pwd.getpwuid(0)
@@ -156,22 +159,99 @@ class Modules(hostile.Hostile):
         self.assertEqual({int(uid) for uid in self.host()["Uid"].split()}, {0})
 
 
-class Portal(hostile.Hostile):
+class Services(hostile.Hostile):
+    """Portals and a relay: each reads what strangers, guests or other nodes send."""
+
     def make_node(self):
-        return e2e.Node("--listen-plain", "127.0.0.1:0")
+        self.peer = e2e.Node("--listen-plain", "127.0.0.1:0").start()
+        self.addCleanup(self.peer.close)
+        self.peer.create("parts")
+        port = e2e.wait_for(lambda: text_of(os.path.join(self.peer.run_dir, "portal-plain.port")), "the peer's portal listens")
+        node = e2e.Node()
+        subprocess.run([e2e.WEIR, "keys", "init", "--dir", os.path.join(node.state_dir, "keys")], check=True,
+                       stdout=subprocess.DEVNULL, timeout=e2e.PATIENCE)
+        self.at = {vgpu: os.path.join(node.folder, vgpu) for vgpu in ("vm1", "vm2", "vm3")}
+        self.hypervisor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(self.hypervisor.close)
+        self.hypervisor.settimeout(e2e.PATIENCE)
+        self.hypervisor.bind(self.at["vm3"])
+        os.chmod(self.at["vm3"], 0o600)
+        self.hypervisor.listen()
+        self.relay = f"relay to 127.0.0.1:{port}"
+        node.arguments = ("--listen", "127.0.0.1:0", "--guest", self.at["vm1"] + "=vm1", "--guest-memory", self.at["vm2"] + "=vm2",
+                          "--guest-at", self.at["vm3"] + "=vm3", "--peer-plain", f"127.0.0.1:{port}=parts")
+        return node
 
-    def test_a_portal_has_given_up_its_rights(self):
-        def portal():
-            return next(h["pid"] for h in self.node.get("/v1/status")["helpers"] if h["name"] == "portal")
+    def fields_of(self, helper):
+        """Of /proc/PID/status of the process with this name in `weir status`, once it is confined."""
+        def confined():
+            pid = next(h["pid"] for h in self.node.get("/v1/status")["helpers"] if h["name"] == helper)
+            try:
+                with open(f"/proc/{pid}/status") as status:
+                    fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+            except FileNotFoundError:  # it does not run now
+                return None
+            return fields if fields["Seccomp"] == "2" else None
+        return e2e.wait_for(confined, f"{helper} is confined")
 
-        def fields():
-            with open(f"/proc/{portal()}/status") as status:
-                return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
-        e2e.wait_for(lambda: fields()["Seccomp"] == "2", "the portal is confined")
-        has = fields()
-        self.assertEqual(has["NoNewPrivs"], "1")
-        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
-            self.assertEqual(int(has[kind], 16), 0, kind)
+    def answer(self, uid, vgpu):
+        """What the vGPU's executor answers to this user."""
+        user = types.SimpleNamespace(pw_uid=uid, pw_gid=uid)
+        place = os.path.join(self.node.run_dir, "opencl", vgpu + ".sock")
+        attacker = self.attack(user, "hello", place, "packet", b"\x16\0\0\0\1\0\0\0WOC1\1\0\3\0\0\0old\0".hex())
+        return bytes.fromhex(attacker.says()).decode(errors="replace")
+
+    def test_portals_and_relays_have_users_of_their_own_and_have_given_up_their_rights(self):
+        helpers = {"portal": "", self.relay: "", **{f"portal of the guest at {at}": vgpu for vgpu, at in self.at.items()}}
+        users = {}
+        for helper in helpers:
+            fields = self.fields_of(helper)
+            for ids in ("Uid", "Gid"):
+                self.assertEqual(len(set(fields[ids].split())), 1, f"{helper}: {ids}")
+            users[helper] = int(fields["Uid"].split()[0])
+            self.assertGreaterEqual(users[helper], hostile.FIRST_OWN, helper)
+            self.assertEqual(int(fields["Gid"].split()[0]), users[helper], helper)
+            self.assertEqual((fields["NoNewPrivs"], fields["Groups"].strip()), ("1", ""), helper)
+            for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+                self.assertEqual(int(fields[kind], 16), 0, f"{helper}: {kind}")
+        self.assertEqual(len(set(users.values())), len(helpers), "no two of them share a user")
+        # An executor serves the portal of the network, and of guests' portals that of its own vGPU.
+        for name in ("vm1", "vm2"):
+            self.node.create(name)
+        for helper, vgpu in helpers.items():
+            answer = self.answer(users[helper], "vm1")
+            if helper == "portal" or vgpu == "vm1":
+                self.assertNotIn("belongs to", answer, helper)
+            else:
+                self.assertIn("belongs to uid 0", answer, helper)
+
+    def test_the_daemon_opens_what_a_portal_may_not(self):
+        self.fields_of("portal of the guest at " + self.at["vm3"])
+        for _ in range(2):  # the portal, which has another user, connects again when the hypervisor has closed the port
+            connection, _ = self.hypervisor.accept()
+            connection.close()
+        memory = os.stat(self.at["vm2"])
+        self.assertEqual((memory.st_uid, stat.S_IMODE(memory.st_mode)), (0, 0o600))
+        self.fields_of("portal of the guest at " + self.at["vm2"])
+        e2e.wait_for(lambda: os.stat(self.at["vm2"]).st_size > 0, "the guest's memory is made")
+        # The list of revoked tokens is read for each connection.
+        self.node.create("vm1")
+        keys = os.path.join(self.node.state_dir, "keys")
+        token = os.path.join(self.node.folder, "vm1.token")
+
+        def weir(*arguments, code=0):
+            done = subprocess.run([e2e.WEIR, *arguments], capture_output=True, text=True, timeout=e2e.PATIENCE)
+            self.assertEqual(done.returncode == 0, code == 0, done.stdout + done.stderr)
+            return done.stderr
+        weir("keys", "token", "vm1", "--dir", keys, "--out", token)
+        port = text_of(os.path.join(self.node.run_dir, "portal.port"))
+        use = ("run", "--node", f"127.0.0.1:{port}", "--token", token, "--", "clinfo", "-l")
+        weir(*use)
+        weir("keys", "revoke", "vm1", "--dir", keys)
+        self.assertIn("revoked", weir(*use, code=1))
+        os.rename(os.path.join(keys, "revoked"), os.path.join(keys, "lost"))
+        weir(*use, code=1)
+        self.assertIn("without that list no tenant is accepted", self.node.log_text())
 
 
 class NodeOfTheUnit(e2e.Node):

@@ -79,9 +79,12 @@ Result<Connection> Connect(const std::string& path, const std::string& program, 
   }
 }
 
-bool MayConnect(uid_t user, uid_t owner) { return user == owner || user == 0 || user == ::geteuid(); }
+bool Clients::Include(uid_t user) const {
+  return user == owner || user == 0 || user == ::geteuid() || std::ranges::find(portals, user) != portals.end();
+}
 
-Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory) {
+Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, std::uint64_t arena_bytes,
+                         bool in_host_memory) {
   Accepted accepted;
   accepted.socket = std::move(connection);
   const int socket = accepted.socket.get();
@@ -92,8 +95,8 @@ Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t are
     return Fail(code, why);
   };
   WEIR_TRY(accepted.peer, platform::PeerOf(socket));
-  if (!MayConnect(accepted.peer.uid, owner))
-    return refuse(Errc::kPermissionDenied, "this vGPU belongs to uid " + std::to_string(owner));
+  if (!clients.Include(accepted.peer.uid))
+    return refuse(Errc::kPermissionDenied, "this vGPU belongs to uid " + std::to_string(clients.owner));
   WEIR_TRY(const platform::Packet packet,
            platform::ReceivePacket(socket, wire::kHandshakeBytesMax, platform::Descriptors::kRefused));
   if (packet.bytes.empty()) return Fail(Errc::kUnavailable, "closed before a Hello");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "opencl/channel/ring.h"
 #include "platform/unix_socket.h"
@@ -33,9 +34,13 @@ struct Connection {
 /// copied to another machine, so that the executor must report what it writes to it.
 Result<Connection> Connect(const std::string& path, const std::string& program, bool remote = false);
 
-/// Whether a vGPU's executor serves this user: the vGPU's owner, root, and the executor's own user, which a host of
-/// modules has.
-bool MayConnect(uid_t user, uid_t owner);
+/// The users whom a vGPU's executor serves: its owner, root, the executor's own user, which a host of modules has, and
+/// portals that have users of their own.
+struct Clients {
+  uid_t owner = 0;
+  std::vector<uid_t> portals{};
+  [[nodiscard]] bool Include(uid_t user) const;
+};
 
 /// The executor's side.
 struct Accepted {
@@ -50,8 +55,9 @@ struct Accepted {
   platform::Mapping buffers;  // only for a remote client of a device that works in host memory
 };
 /// Reads and answers the Hello of a connection. Creates an arena of `arena_bytes`, for a remote client with kSpareBytes
-/// more and, with `in_host_memory`, with memory for its buffers. `owner`: see MayConnect.
-Result<Accepted> Welcome(platform::Fd connection, uid_t owner, std::uint64_t arena_bytes, bool in_host_memory);
+/// more and, with `in_host_memory`, with memory for its buffers.
+Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, std::uint64_t arena_bytes,
+                         bool in_host_memory);
 
 /// False once the other side has closed the connection, or has sent data, which is not allowed after the handshake.
 bool StillConnected(int socket);

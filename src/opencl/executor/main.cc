@@ -39,8 +39,10 @@ void Declare(weir::platform::ServiceOptions& options, Arguments& arguments) {
   options.AddDescriptor("--listener", arguments.listener, "or on this descriptor, which listens already");
   options.Add("--attach", "PATH", executor.attach, "the vGPU's attach socket (default: pass no gate)");
   options.Add("--vgpu", "NAME", executor.vgpu, "its name, for messages");
-  options.AddWhole("--owner", "UID", executor.owner, 0, std::numeric_limits<uid_t>::max() - 1,
+  options.AddWhole("--owner", "UID", executor.clients.owner, 0, std::numeric_limits<uid_t>::max() - 1,
                    "the user who may connect, beside root and this one (default: this user)");
+  options.AddWhole("--portal", "UID", executor.clients.portals, 1, std::numeric_limits<uid_t>::max() - 1,
+                   "another user who may connect, that of a portal; may be repeated");
   options.Add("--library", "FILE", executor.library,
               "the vendor's OpenCL library (default: the first of /etc/OpenCL/vendors that works)");
   options.Add("--device", "DEVICE", executor.device,
@@ -109,7 +111,7 @@ weir::Status Serve(Arguments arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  arguments.executor.owner = ::getuid();
+  arguments.executor.clients.owner = ::getuid();
   weir::platform::ServiceOptions options("weir-executor", kAbout);
   Declare(options, arguments);
   if (const auto ended = options.Parse(argc, argv)) return *ended;

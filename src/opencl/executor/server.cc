@@ -248,10 +248,10 @@ platform::Fd Server::AcceptOurs() {
       return {};
     }
     const auto peer = platform::PeerOf(connection.get());
-    if (peer && MayConnect(peer->uid, options_.owner)) return connection;
+    if (peer && options_.clients.Include(peer->uid)) return connection;
     if (peer)
       platform::SendLastPacket(std::move(connection),
-                               RefusalOf("this vGPU belongs to uid " + std::to_string(options_.owner)));
+                               RefusalOf("this vGPU belongs to uid " + std::to_string(options_.clients.owner)));
   }
   return {};
 }
@@ -275,7 +275,7 @@ void Server::Welcome(platform::Fd connection) {
   if (seats_.size() >= kSessionsMax)
     return platform::SendLastPacket(
         std::move(connection), RefusalOf("this vGPU has " + std::to_string(kSessionsMax) + " OpenCL clients already"));
-  auto accepted = opencl::Welcome(std::move(connection), options_.owner, Limits().all,
+  auto accepted = opencl::Welcome(std::move(connection), options_.clients, Limits().all,
                                   device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
   // A client that closed its connection is not reported.
   if (!accepted && accepted.error().code == Errc::kUnavailable) return;

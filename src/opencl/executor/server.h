@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "core/partition/plan.h"
+#include "opencl/channel/handshake.h"
 #include "opencl/executor/peers.h"
 #include "platform/fd.h"
 
@@ -20,7 +21,7 @@ struct ExecutorOptions {
   std::string attach;     // the vGPU's attach socket; empty: there is no gate
   std::string vgpu;       // its name, for messages
   platform::Fd listener;  // clients connect here
-  uid_t owner = 0;        // the user who may connect; see MayConnect
+  Clients clients;        // who may connect
   std::string library;    // the vendor's; empty: the first that the system lists
   std::string device{};   // number in the library, UUID or PCI address; empty: 0
   bool copies = false;    // treat the device as one with memory of its own
