@@ -60,7 +60,7 @@ typedef struct weir_client_run weir_client_run;
  * yet. */
 weir_client* weir_client_open_node(const char* socket, weir_client_error* error);
 /* A cluster: "gpu1:7710,gpu2:7710". The library finds the leading manager, also when the lead changes. `token`: the
- * text, or NULL. */
+ * text of a token's file, or NULL. */
 weir_client* weir_client_open_managers(const char* managers, const char* token, weir_client_error* error);
 /* Does not end runs. NULL does nothing. */
 void weir_client_close(weir_client* client);

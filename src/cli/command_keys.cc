@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 
 struct KeyFlags {
-  std::string dir, state_dir, name, vgpu, out, what;
+  std::string dir, state_dir, name, vgpu, out, what, role{net::NameOf(net::TokenRole::kVgpu)};
   bool force = false;
   Duration valid_for = 30 * net::kDay;
 };
@@ -82,6 +82,13 @@ Status WriteToken(const KeyFlags& flags, const net::Token& token) {
   return error;
 }
 
+/// "vGPU 'game'", "the manager as tenant 'lab'".
+std::string AccessOf(const net::TokenRecord& token) {
+  const std::size_t colon = token.vgpu.find(':');
+  if (colon == std::string::npos) return fmt::format("vGPU '{}'", token.vgpu);
+  return fmt::format("the manager as {} '{}'", token.vgpu.substr(0, colon), token.vgpu.substr(colon + 1));
+}
+
 Result<int> GiveToken(const Session& session, const KeyFlags& flags) {
   WEIR_TRY_STATUS(net::CheckKeyName(flags.vgpu));
   if (!flags.out.empty()) WEIR_TRY_STATUS(CheckOut(flags.out, flags.force));
@@ -89,7 +96,8 @@ Result<int> GiveToken(const Session& session, const KeyFlags& flags) {
     WEIR_TRY(const std::string name, MakeNamedKeys(flags));
     Say(fmt::format("made the keys of node '{}' in {}", name, flags.dir));
   }
-  WEIR_TRY(const net::Token token, net::MakeToken(flags.dir, flags.vgpu, flags.valid_for));
+  const net::TokenRole role = net::TokenRoleNamed(flags.role).value_or(net::TokenRole::kVgpu);
+  WEIR_TRY(const net::Token token, net::MakeToken(flags.dir, flags.vgpu, flags.valid_for, role));
   if (!flags.out.empty()) WEIR_TRY_STATUS(WriteToken(flags, token));
   if (session.json) {
     json reply = TokensToJson({token.record}, std::time(nullptr))[0];
@@ -99,7 +107,7 @@ Result<int> GiveToken(const Session& session, const KeyFlags& flags) {
   if (flags.out.empty())
     fmt::print("{}", token.text);
   else
-    fmt::print("{}: gives access to vGPU '{}' until {}; recorded in {}\n", flags.out, token.record.vgpu,
+    fmt::print("{}: gives access to {} until {}; recorded in {}\n", flags.out, AccessOf(token.record),
                net::TimeText(token.record.expires), flags.dir);
   return 0;
 }
@@ -117,7 +125,7 @@ Result<int> RevokeKeys(const Session& session, const KeyFlags& flags) {
   for (net::TokenRecord& token : revoked) token.revoked = true;
   if (session.json) return PrintJson({{"revoked", TokensToJson(revoked, std::time(nullptr))}}), 0;
   if (revoked.empty()) fmt::print("{} was revoked before\n", flags.what);
-  for (const net::TokenRecord& token : revoked) fmt::print("revoked {} of vGPU '{}'\n", token.serial, token.vgpu);
+  for (const net::TokenRecord& token : revoked) fmt::print("revoked {}: access to {}\n", token.serial, AccessOf(token));
   return 0;
 }
 
@@ -146,13 +154,19 @@ void AddKeys(Command app, Session& session) {
   };
   const Command init = add("init", "Make the node's keys, unless they exist",
                            "  weir keys init\n  weir keys init --name gpu-1 --dir /etc/weir/keys\n", InitKeys);
-  const Command token = add("token", "Make a token: the file that gives access to a vGPU",
+  const Command token = add("token", "Make a token: the file that gives access to a vGPU, or to a cluster's manager",
                             "  weir keys token game --out game.token\n"
+                            "  weir keys token lab --role tenant --dir manager-keys --out lab.token\n"
                             "  weir keys token game --for 12h > game.token && chmod 600 game.token\n",
                             GiveToken);
   for (const Command& command : {init, token})
     command.Add("--name", "NAME", flags->name, "The node's name, when its keys are made (default: the host's)");
-  token.Add("vgpu", "VGPU", flags->vgpu, "Name of the vGPU; it need not exist yet").Required();
+  token.Add("name", "NAME", flags->vgpu, "Name of the vGPU, which need not exist yet, or of the holder").Required();
+  token
+      .Add("--role", "ROLE", flags->role,
+           "What the holder is: tenant of the vGPU NAME of this node, or at the manager that has these keys its "
+           "operator, a tenant, or the node NAME (default: vgpu)")
+      .OneOf({net::kTokenRoleNames.begin(), net::kTokenRoleNames.end()});
   token.AddParsed("--for", "TIME", flags->valid_for, ParseDuration,
                   "How long it is good, as 30d or 12h (default: 30d)");
   token.Add("--out", "FILE", flags->out, "File to write, readable by its owner only (default: print it)");
@@ -162,7 +176,8 @@ void AddKeys(Command app, Session& session) {
                              "  weir keys revoke game               # all of its tokens\n"
                              "  weir keys revoke 5c0e1f6a90b3d247   # one, by its serial\n",
                              RevokeKeys);
-  revoke.Add("what", "VGPU|SERIAL", flags->what, "A vGPU, for all its tokens, or a token's serial number").Required();
+  revoke.Add("what", "NAME|SERIAL", flags->what, "A vGPU or ROLE:NAME, for all its tokens, or a token's serial number")
+      .Required();
 }
 
 }  // namespace weir::cli

@@ -11,6 +11,7 @@
 #include "cli/common/text_units.h"
 #include "cli/options.h"
 #include "http/client.h"
+#include "http/tls/client.h"
 #include "modules/kernel_profile.h"
 #include "modules/module_client.h"
 #include "modules/module_store.h"
@@ -24,8 +25,6 @@ using modules::ModuleClient;
 using modules::NumberOf;
 using modules::TextOf;
 using nlohmann::json;
-
-constexpr std::size_t kTokenBytesMax = 4096;
 
 struct ModuleFlags {
   std::string managers, token, socket;
@@ -45,13 +44,12 @@ Result<ModuleClient> ClientOf(const Session& session, const ModuleFlags& flags) 
   if (managers.empty())
     return ModuleClient::OfNode(flags.socket.empty() ? session.places().run_dir + "/modules.sock" : flags.socket);
   WEIR_TRY(auto list, ModuleClient::ParseManagers(managers));
-  std::string token;
+  http::tls::Access access;
   const std::string file = flags.token.empty() ? EnvironmentVariable("WEIR_MANAGER_TOKEN") : flags.token;
   if (!file.empty()) {
-    WEIR_TRY(token, platform::ReadFile(file, kTokenBytesMax));
-    while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
+    WEIR_TRY(access, http::tls::ReadAccess(file));
   }
-  return ModuleClient::OfManagers(std::move(list), std::move(token));
+  return ModuleClient::OfManagers(std::move(list), std::move(access));
 }
 
 std::string ModuleTarget(const std::string& name) { return "/v1/modules/" + http::PercentEncode(name); }

@@ -19,6 +19,7 @@
 #include "daemon/serve.h"
 #include "device/find.h"
 #include "http/address.h"
+#include "http/tls/client.h"
 #include "modules/blob_keeper.h"
 #include "net/keys.h"
 #include "net/tcp_stream.h"
@@ -211,7 +212,7 @@ Status AddParts(const ServeFlags& flags, const std::filesystem::path& self, cons
 Status AddMember(const ServeFlags& flags, const std::filesystem::path& self, daemon::ServeOptions& options) {
   if (flags.managers.empty()) return Ok();
   WEIR_TRY_STATUS(cluster::ParseAddresses(flags.managers));
-  if (!flags.manager_token.empty()) WEIR_TRY_STATUS(cluster::ReadTokenFile(flags.manager_token));
+  if (!flags.manager_token.empty()) WEIR_TRY_STATUS(http::tls::ReadAccess(flags.manager_token));
   std::string name = flags.node_name;
   if (name.empty()) {
     WEIR_TRY(name, NameOfThisMachine());
@@ -305,7 +306,7 @@ void AddClusterOptions(const Command& command, ServeFlags& flags) {
   command.Add("--manager", "HOST:PORT,...", flags.managers,
               "Join the cluster of these managers ('weir manager') and execute their runs");
   command.Add("--node-name", "NAME", flags.node_name, "This node's name there (default: the machine's name)");
-  command.Add("--manager-token", "FILE", flags.manager_token, "The managers' token");
+  command.Add("--manager-token", "FILE", flags.manager_token, "This node's token for the managers");
   command.Add("--offer-parts", "VGPU", flags.offer_parts,
               "With --manager and --listen: parts of other nodes' launches may run in this vGPU");
   command.Add("--offer-host", "HOST", flags.offer_host,

@@ -28,7 +28,7 @@ std::string_view StateOf(const net::TokenRecord& token, std::int64_t now_s) {
 std::string TokensText(const std::vector<net::TokenRecord>& tokens, const std::string& folder, std::int64_t now_s,
                        bool color) {
   if (tokens.empty()) return "no tokens in " + folder + "; make one with 'weir keys token VGPU'\n";
-  Table table({{"SERIAL"}, {"VGPU"}, {"EXPIRES"}, {"STATE"}});
+  Table table({{"SERIAL"}, {"FOR"}, {"EXPIRES"}, {"STATE"}});
   for (const net::TokenRecord& token : tokens) {
     const std::string state(StateOf(token, now_s));
     table.Add({{token.serial},
@@ -41,11 +41,17 @@ std::string TokensText(const std::vector<net::TokenRecord>& tokens, const std::s
 
 nlohmann::json TokensToJson(const std::vector<net::TokenRecord>& tokens, std::int64_t now_s) {
   nlohmann::json list = nlohmann::json::array();
-  for (const net::TokenRecord& token : tokens)
-    list.push_back({{"serial", token.serial},
-                    {"vgpu", token.vgpu},
-                    {"expires_unix_s", token.expires},
-                    {"state", StateOf(token, now_s)}});
+  for (const net::TokenRecord& token : tokens) {
+    nlohmann::json entry{{"serial", token.serial}, {"expires_unix_s", token.expires}, {"state", StateOf(token, now_s)}};
+    const std::size_t colon = token.vgpu.find(':');
+    if (colon == std::string::npos) {
+      entry["vgpu"] = token.vgpu;
+    } else {
+      entry["role"] = token.vgpu.substr(0, colon);
+      entry["name"] = token.vgpu.substr(colon + 1);
+    }
+    list.push_back(std::move(entry));
+  }
   return list;
 }
 

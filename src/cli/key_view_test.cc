@@ -39,6 +39,11 @@ TEST(KeyView, ShowsTheStatesOfTokens) {
   EXPECT_EQ(list[0]["state"], "good");
   EXPECT_EQ(list[1]["expires_unix_s"], 1'000);
   EXPECT_EQ(list[2]["state"], "revoked");
+  EXPECT_EQ(list[0]["vgpu"], "game");
+  const nlohmann::json lab = TokensToJson({{"5c0e1f6a90b3d247", "tenant:lab", 2'000'000'000, false}}, 0)[0];
+  EXPECT_EQ(lab["role"], "tenant");
+  EXPECT_EQ(lab["name"], "lab");
+  EXPECT_FALSE(lab.contains("vgpu"));
   EXPECT_NE(TokensText({}, "/k", 0, false).find("weir keys token"), std::string::npos);
 }
 

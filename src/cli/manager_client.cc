@@ -21,7 +21,7 @@ constexpr Duration kAskAgainAfter = milliseconds(200);
 void AddManagerOptions(const Command& command, ManagerFlags& flags) {
   command.Add("--manager", "HOST:PORT,...", flags.managers,
               std::string("The cluster's managers (default: $WEIR_MANAGER, else ") + kManagerHere + ")");
-  command.Add("--token", "FILE", flags.token_file, "The managers' token");
+  command.Add("--token", "FILE", flags.token_file, "Your token for the managers (default: $WEIR_MANAGER_TOKEN)");
 }
 
 Result<ManagerClient> ManagerClient::Make(const ManagerFlags& flags) {
@@ -29,20 +29,20 @@ Result<ManagerClient> ManagerClient::Make(const ManagerFlags& flags) {
   if (managers.empty()) managers = kManagerHere;
   ManagerClient client;
   WEIR_TRY(client.managers_, cluster::ParseAddresses(managers));
-  if (!flags.token_file.empty()) {
-    WEIR_TRY(client.token_, cluster::ReadTokenFile(flags.token_file));
+  const std::string token = flags.token_file.empty() ? EnvironmentVariable("WEIR_MANAGER_TOKEN") : flags.token_file;
+  if (!token.empty()) {
+    WEIR_TRY(client.access_, http::tls::ReadAccess(token));
   }
   return client;
 }
 
 Result<nlohmann::json> ManagerClient::Ask(const cluster::Address& manager, const std::string& target) const {
-  WEIR_TRY(const http::Answer answer,
-           http::AskTcp(manager.host, manager.port,
-                        {.method = "GET",
-                         .target = target,
-                         .bearer = token_,
-                         .if_absent = "start one with 'weir manager', or name it with --manager"},
-                        kAnswerMax));
+  WEIR_TRY(
+      const http::Answer answer,
+      http::tls::Ask(
+          manager.host, manager.port, access_,
+          {.method = "GET", .target = target, .if_absent = "start one with 'weir manager', or name it with --manager"},
+          kAnswerMax));
   return http::ObjectOf(answer, "asked the manager at " + manager.Text() + " for " + target);
 }
 

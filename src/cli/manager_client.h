@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/options.h"
 #include "cluster/addresses.h"
+#include "http/tls/client.h"
 
 namespace weir::cli {
 
@@ -30,7 +31,7 @@ class ManagerClient {
  private:
   [[nodiscard]] Result<nlohmann::json> Ask(const cluster::Address& manager, const std::string& target) const;
   std::vector<cluster::Address> managers_;
-  std::string token_;
+  http::tls::Access access_;
 };
 
 }  // namespace weir::cli

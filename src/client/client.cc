@@ -148,8 +148,9 @@ weir_client* weir_client_open_managers(const char* managers, const char* token, 
   Guarded(error, [&]() -> Status {
     WEIR_TRY_STATUS(Needs(managers != nullptr, "manager"));
     WEIR_TRY(auto list, ModuleClient::ParseManagers(managers));
-    client = new weir_client{
-        std::make_shared<ModuleClient>(ModuleClient::OfManagers(std::move(list), token != nullptr ? token : ""))};
+    WEIR_TRY(weir::http::tls::Access access, weir::http::tls::AccessOf(token != nullptr ? token : "", "the token"));
+    client =
+        new weir_client{std::make_shared<ModuleClient>(ModuleClient::OfManagers(std::move(list), std::move(access)))};
     return weir::Ok();
   });
   return client;

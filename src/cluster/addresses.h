@@ -17,7 +17,5 @@ using http::SameToken;
 
 /// A list separated by commas, with at least one address.
 Result<std::vector<Address>> ParseAddresses(const std::string& text);
-/// A bearer token: the first line of a file that only its owner can read. kPermissionDenied, kInvalidArgument.
-Result<std::string> ReadTokenFile(const std::string& path);
 
 }  // namespace weir::cluster

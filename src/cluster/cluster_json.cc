@@ -71,6 +71,7 @@ Result<ClusterRun> RunOf(const std::string& id, const json& body) {
   WEIR_TRY(run.state, StateOf(state));
   WEIR_TRY_STATUS(ReadString(body, "node", run.node));
   WEIR_TRY_STATUS(ReadString(body, "device", run.device));
+  WEIR_TRY_STATUS(ReadString(body, "tenant", run.tenant));
   WEIR_TRY(run.request, RequestOf(body.value("request", json::object())));
   if (body.contains("result")) {
     WEIR_TRY(run.result, ResultOf(body["result"]));
@@ -82,6 +83,7 @@ Result<ClusterRun> RunOf(const std::string& id, const json& body) {
 ordered_json RecordOf(const ClusterRun& run) {
   ordered_json body{{"number", run.number}, {"attempt", run.attempt}, {"state", NameOf(run.state)},
                     {"node", run.node},     {"device", run.device},   {"request", JsonOf(run.request)}};
+  if (!run.tenant.empty()) body["tenant"] = run.tenant;
   if (run.ended()) body["result"] = JsonOf(run.result);
   return body;
 }
@@ -135,6 +137,7 @@ ordered_json ShownRun(const ClusterRun& run) {
                     {"kernel", run.request.kernel},
                     {"state", NameOf(run.state)},
                     {"attempt", run.attempt}};
+  if (!run.tenant.empty()) body["tenant"] = run.tenant;
   if (!run.node.empty()) {
     body["node"] = run.node;
     body["device"] = run.device;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "cluster/audit_log.h"
 #include "cluster/state_store.h"
 #include "cluster/state_threads.h"
 #include "engine/cluster_engine.h"
@@ -23,9 +24,11 @@
 namespace weir::cluster {
 
 struct ManagerOptions {
-  std::string self;        // HOST:PORT at which other managers reach this one
-  std::string placement;   // a name of core::PlacementTable
-  std::string token = {};  // empty: every client has full access
+  std::string self;           // HOST:PORT at which other managers reach this one
+  std::string placement;      // a name of core::PlacementTable
+  std::string token = {};     // of clients without TLS; empty: every such client has full access
+  bool tls = false;           // every request has a holder, whose role decides (access.h)
+  AuditLog* audit = nullptr;  // null: no log
   bool quiet = false;
   engine::ClusterBounds bounds = {};
   Duration keep_blobs = modules::kKeepBlobs;  // grace time of unreferenced blobs; zero: they are kept
@@ -41,8 +44,8 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   void Handle(const http::Request& request, http::Respond respond);
-  /// The reply that refuses a request without a valid token; empty: the request is accepted. Needs only the request's
-  /// head.
+  /// The reply that refuses a request without a valid token, or beyond its holder's rights; empty: the request is
+  /// accepted. Needs only the request's head.
   [[nodiscard]] std::optional<http::Reply> Refusal(const http::Request& head) const;
 
  private:
@@ -76,9 +79,12 @@ class Manager {
   void Work(const std::string& name, const http::Request& request, http::Respond respond);
   void Parts(const std::string& name, const http::Request& request, const http::Respond& respond);
   void Results(const std::string& name, const http::Request& request, http::Respond respond);
-  http::Reply RunReply(const std::string& id, unsigned status) const;
-  http::Reply Explain(const std::string& id);
-  http::Reply ListRuns() const;
+  /// The run; null: there is none that the holder may see.
+  const engine::ClusterRun* RunFor(const http::Holder& holder, const std::string& id) const;
+  http::Reply RunReply(const http::Holder& holder, const std::string& id, unsigned status) const;
+  http::Reply Explain(const http::Holder& holder, const std::string& id);
+  http::Reply ListRuns(const http::Holder& holder) const;
+  void Dispatch(const http::Request& request, http::Respond respond);
   http::Reply ListNodes() const;
   http::Reply ListDevices() const;
   http::Reply ListModules() const;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 
+#include "cluster/access.h"
 #include "cluster/addresses.h"
 #include "cluster/cluster_json.h"
 #include "cluster/manager.h"
@@ -31,11 +33,22 @@ http::Reply ErrorOf(const Status& status) { return http::ErrorReply(status.error
 
 constexpr const char* kPage = "docs/cluster.md";
 
+http::Reply NoRun(const std::string& id) {
+  return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("no run {}", id)));
+}
+
 http::Reply NothingAt(const http::Request& request) { return http::ErrorReply(http::Route(request).NotFound(kPage)); }
 
 }  // namespace
 
 std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
+  if (options_.tls) {
+    const Status may = MayAsk(head);
+    if (may) return std::nullopt;
+    http::Reply refusal = ErrorOf(may);
+    if (options_.audit != nullptr) options_.audit->Add(std::time(nullptr), head, refusal.status);
+    return refusal;
+  }
   const bool asks_for_life = head.method == "GET" && head.path == "/v1/alive";
   if (asks_for_life || options_.token.empty() || SameToken(head.bearer, options_.token)) return std::nullopt;
   return http::ErrorReply(Fail(Errc::kPermissionDenied, head.bearer.empty()
@@ -44,6 +57,16 @@ std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
 }
 
 void Manager::Handle(const http::Request& request, http::Respond respond) {
+  if (options_.audit == nullptr || request.method == "GET") return Dispatch(request, std::move(respond));
+  http::Request head = request;
+  head.body.clear();
+  Dispatch(request, [this, head = std::move(head), respond = std::move(respond)](http::Reply reply) {
+    if (IsAudited(head, reply.status)) options_.audit->Add(std::time(nullptr), head, reply.status);
+    respond(std::move(reply));
+  });
+}
+
+void Manager::Dispatch(const http::Request& request, http::Respond respond) {
   const http::Route route(request);
   // Other managers send this request to learn whether this process runs. It needs no token, because the reply says only
   // whether this manager leads.
@@ -58,12 +81,12 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
   if (route.Is("GET", "/metrics")) return respond(Metrics());
   if (route.Is("GET PUT", "/v1/blobs/*")) return HandleBlob(request, third, std::move(respond));
   if (!engine_) return respond(NotLeading());
-  if (route.Is("GET", "/v1/runs")) return respond(ListRuns());
+  if (route.Is("GET", "/v1/runs")) return respond(ListRuns(request.holder));
   if (route.Is("GET", "/v1/nodes")) return respond(ListNodes());
   if (route.Is("GET", "/v1/devices")) return respond(ListDevices());
   if (route.Is("GET", "/v1/modules")) return respond(ListModules());
   if (route.Is("PUT DELETE", "/v1/modules/*")) return HandleModules(request, third, std::move(respond));
-  if (route.Is("GET", "/v1/runs/*/explain")) return respond(Explain(third));
+  if (route.Is("GET", "/v1/runs/*/explain")) return respond(Explain(request.holder, third));
   if (route.Is("GET PUT DELETE", "/v1/runs/*")) return HandleRuns(request, third, std::move(respond));
   if (route.Is("POST", "/v1/members/*/hello")) return Hello(third, request, std::move(respond));
   if (route.Is("GET", "/v1/members/*/work")) return Work(third, request, std::move(respond));
@@ -169,34 +192,42 @@ void Manager::Inspected(const std::string& name, const http::Request& request, c
   respond(http::JsonReply({{"blob", blob}}));
 }
 
-http::Reply Manager::RunReply(const std::string& id, unsigned status) const {
+const engine::ClusterRun* Manager::RunFor(const http::Holder& holder, const std::string& id) const {
   const engine::ClusterRun* run = engine_->FindRun(id);
-  if (run == nullptr) return http::ErrorReply(Fail(Errc::kNotFound, fmt::format("no run {}", id)));
+  return run != nullptr && MaySee(holder, *run) ? run : nullptr;
+}
+
+http::Reply Manager::RunReply(const http::Holder& holder, const std::string& id, unsigned status) const {
+  const engine::ClusterRun* run = RunFor(holder, id);
+  if (run == nullptr) return NoRun(id);
   return http::JsonReply(ShownRun(*run), status);
 }
 
 void Manager::HandleRuns(const http::Request& request, const std::string& id, http::Respond respond) {
   engine::ClusterActions actions;
+  const http::Holder holder = request.holder;
   if (request.method == "PUT") {
     const auto body = http::ParseObject(request.body);
     auto run = body ? RequestOf(*body) : Result<engine::RunRequest>(body.error());
     if (!run) return respond(http::ErrorReply(run.error()));
-    if (const Status status = Step(engine::SubmitRun{id, std::move(*run)}, actions); !status)
+    if (const Status status = Step(engine::SubmitRun{id, std::move(*run), TenantOf(holder)}, actions); !status)
       return respond(ErrorOf(status));
-    return WhenConfirmed([this, id] { return RunReply(id, 202); }, std::move(respond));
+    return WhenConfirmed([this, holder, id] { return RunReply(holder, id, 202); }, std::move(respond));
   }
   if (request.method == "DELETE") {
+    if (RunFor(holder, id) == nullptr) return respond(NoRun(id));
     if (const Status status = Step(engine::RemoveRun{id}, actions); !status) return respond(ErrorOf(status));
     return WhenConfirmed([id] { return http::JsonReply({{"removed", id}}); }, std::move(respond));
   }
   const auto wait_ms = http::QueryNumber(request.query, "wait_ms", 0);
   if (!wait_ms) return respond(http::ErrorReply(wait_ms.error()));
   replies_.Hold(
-      [this, id] {
-        const engine::ClusterRun* run = engine_->FindRun(id);
+      [this, holder, id] {
+        const engine::ClusterRun* run = RunFor(holder, id);
         return run == nullptr || run->ended();
       },
-      [this, id] { return RunReply(id, 200); }, std::move(respond), milliseconds(std::min(*wait_ms, kWaitMsMax)));
+      [this, holder, id] { return RunReply(holder, id, 200); }, std::move(respond),
+      milliseconds(std::min(*wait_ms, kWaitMsMax)));
 }
 
 void Manager::Hello(const std::string& name, const http::Request& request, http::Respond respond) {
@@ -308,7 +339,8 @@ void Manager::Results(const std::string& name, const http::Request& request, htt
       std::move(respond));
 }
 
-http::Reply Manager::Explain(const std::string& id) {
+http::Reply Manager::Explain(const http::Holder& holder, const std::string& id) {
+  if (RunFor(holder, id) == nullptr) return NoRun(id);
   const auto candidates = engine_->ExplainRun(id);
   if (!candidates) return http::ErrorReply(candidates.error());
   const engine::ClusterRun* run = engine_->FindRun(id);
@@ -325,9 +357,10 @@ http::Reply Manager::Explain(const std::string& id) {
   return http::JsonReply(body);
 }
 
-http::Reply Manager::ListRuns() const {
+http::Reply Manager::ListRuns(const http::Holder& holder) const {
   ordered_json list = ordered_json::array();
-  for (const auto& [id, run] : engine_->runs()) list.push_back(ShownRun(run));
+  for (const auto& [id, run] : engine_->runs())
+    if (MaySee(holder, run)) list.push_back(ShownRun(run));
   return http::JsonReply({{"runs", std::move(list)}});
 }
 

@@ -92,8 +92,7 @@ Result<http::Answer> Member::AskManager(http::Call call, Duration timeout) {
     which = manager_;
   }
   const Address& manager = options_.managers[which];
-  call.bearer = options_.token;
-  auto answer = http::AskTcp(manager.host, manager.port, call, timeout);
+  auto answer = http::tls::Ask(manager.host, manager.port, options_.access, std::move(call), timeout);
   if (!answer || answer->status == EntryOf(Errc::kUnavailable).http_status) NextManager(which);
   return answer;
 }

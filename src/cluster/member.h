@@ -19,6 +19,7 @@
 #include "cluster/node_modules.h"
 #include "cluster/parts_room.h"
 #include "http/message.h"
+#include "http/tls/client.h"
 
 namespace weir::cluster {
 
@@ -36,8 +37,8 @@ struct PartsMembership {
 
 struct MemberOptions {
   std::vector<Address> managers;
-  std::string token;  // of the cluster; empty: none
-  std::string name;   // of this node
+  http::tls::Access access{};  // to the managers
+  std::string name;            // of this node
   std::string identity;
   std::optional<PartsMembership> parts = {};
   bool quiet = false;

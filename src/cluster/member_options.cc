@@ -31,7 +31,7 @@ void Declare(platform::ServiceOptions& options, MemberArguments& arguments) {
   options.Add("--managers", "HOST:PORT,...", arguments.managers, "the cluster's managers");
   options.Add("--node-name", "NAME", arguments.name, "this node's name there");
   options.Add("--identity", "FILE", arguments.identity, "this node's identity; created if it is missing");
-  options.Add("--token", "FILE", arguments.token, "the managers' token");
+  options.Add("--token", "FILE", arguments.token, "this node's token for the managers");
   options.Add("--control", "SOCKET", parts.control_socket,
               "the control socket of the node's daemon, for the options below");
   options.Add("--executor", "PROGRAM", parts.executor, "program that describes the node's device");
@@ -63,7 +63,7 @@ Result<MemberOptions> OptionsOf(const MemberArguments& arguments) {
   WEIR_TRY(member.managers, ParseAddresses(arguments.managers));
   WEIR_TRY(member.identity, IdentityIn(arguments.identity));
   if (!arguments.token.empty()) {
-    WEIR_TRY(member.token, ReadTokenFile(arguments.token));
+    WEIR_TRY(member.access, http::tls::ReadAccess(arguments.token));
   }
   if (arguments.for_parts()) member.parts = arguments.parts;
   return member;

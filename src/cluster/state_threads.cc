@@ -5,6 +5,7 @@
 
 #include "cluster/addresses.h"
 #include "http/client.h"
+#include "net/tcp_stream.h"
 #include "platform/clock.h"
 
 namespace weir::cluster {
@@ -21,8 +22,9 @@ constexpr Duration kWriteMax = seconds(10);
 
 }  // namespace
 
-LeadKeeper::LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Callbacks callbacks)
-    : loop_(loop), store_(store), self_(std::move(self)), callbacks_(std::move(callbacks)), thread_([this] {
+LeadKeeper::LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, bool tls,
+                       Callbacks callbacks)
+    : loop_(loop), store_(store), self_(std::move(self)), tls_(tls), callbacks_(std::move(callbacks)), thread_([this] {
         Run();
       }) {}
 
@@ -52,6 +54,10 @@ bool LeadKeeper::Pause(Duration time) {
 bool LeadKeeper::SomebodyListensAt(const std::string& leader) const {
   const auto address = ParseAddress(leader);
   if (!address) return true;  // its lease decides
+  if (tls_) {                 // a manager has no token for another one; that its port takes connections is enough
+    const auto connected = net::ConnectSocket({address->host, std::to_string(address->port)}, kProbeMax);
+    return connected || connected.error().code != Errc::kUnavailable;
+  }
   const auto answer = http::AskTcp(address->host, address->port, {.method = "GET", .target = "/v1/alive"}, kProbeMax);
   // A leader that does not answer in time may be slow; its lease decides.
   return answer || answer.error().code != Errc::kUnavailable;

@@ -81,9 +81,7 @@ class ExecutorUsers {
   void KeepOnly(const std::set<std::string>& vgpus);
 
  private:
-  [[nodiscard]] bool IsOwn(uid_t uid) const {
-    return uid >= own_.first && uid - own_.first < OwnUsers::kForExecutors;
-  }
+  [[nodiscard]] bool IsOwn(uid_t uid) const { return uid >= own_.first && uid - own_.first < OwnUsers::kForExecutors; }
   [[nodiscard]] std::vector<uid_t> PortalsFor(const std::string& vgpu) const;
   Result<uid_t> OwnUser(const std::string& home);
   Result<uid_t> NextNumber();

@@ -222,8 +222,9 @@ void Node::Carry() {
 }
 
 Status Node::ListenForPortals() {
-  WEIR_TRY(portals_, PortalLine::Listen(loop_, run_dir_ + "/" + proto::kPortalsSocket,
-                                        [this](engine::Note note) { Note(std::move(note)); }, users_.Portals()));
+  WEIR_TRY(portals_, PortalLine::Listen(
+                         loop_, run_dir_ + "/" + proto::kPortalsSocket,
+                         [this](engine::Note note) { Note(std::move(note)); }, users_.Portals()));
   return Ok();
 }
 

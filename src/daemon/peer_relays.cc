@@ -93,8 +93,7 @@ void PeerRelays::Start(Relay& relay) {
     why_not = "there is no token for it: " + relay.token + " is not there";
   if (why_not.empty()) {
     const std::string socket = run_dir_ + "/parts-" + node.node + ".sock";
-    const PeerSetup setup{
-        .program = setup_.program, .node = node.address, .token = relay.token, .vgpu = node.vgpu};
+    const PeerSetup setup{.program = setup_.program, .node = node.address, .token = relay.token, .vgpu = node.vgpu};
     auto process = SupervisedProcess::Start(loop_, "relay to " + node.node, ArgvOf(setup, socket, ::getpid()),
                                             RightsOf(setup, user_));
     if (process) {

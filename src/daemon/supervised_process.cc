@@ -41,7 +41,8 @@ Result<std::unique_ptr<SupervisedProcess>> SupervisedProcess::Start(boost::asio:
                                                                     ServiceRights rights) {
   if (argv.front().empty())
     return Fail(Errc::kNotFound, "this daemon has no " + name + ": its program is not installed beside weir");
-  std::unique_ptr<SupervisedProcess> kept(new SupervisedProcess(loop, std::move(name), std::move(argv), std::move(rights)));
+  std::unique_ptr<SupervisedProcess> kept(
+      new SupervisedProcess(loop, std::move(name), std::move(argv), std::move(rights)));
   WEIR_TRY_STATUS(kept->Spawn());
   return kept;
 }

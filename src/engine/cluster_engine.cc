@@ -92,12 +92,15 @@ Status ClusterEngine::On(Instant, const DropModule& event, ClusterActions& actio
 Status ClusterEngine::On(Instant now, const SubmitRun& event, ClusterActions& actions) {
   WEIR_TRY_STATUS(CheckClusterName("a run's ID", event.id));
   if (const auto there = runs_.find(event.id); there != runs_.end()) {
+    if (there->second.tenant != event.tenant)
+      return Fail(Errc::kAlreadyExists, fmt::format("the ID {} is in use: choose another one", event.id));
     if (SameRequest(event.request, there->second.request)) return Ok();
     return Fail(Errc::kAlreadyExists,
                 fmt::format("run {} was submitted with another body: choose another ID for another run", event.id));
   }
   ClusterRun run;
   run.id = event.id;
+  run.tenant = event.tenant;
   run.request = event.request;
   const auto module = modules_.find(run.request.module);
   if (run.request.blob.empty()) {

@@ -43,6 +43,7 @@ TEST(ClusterEngine, SubmittingAgainChangesNothing) {
   EXPECT_EQ(cluster.engine().FindRun("r")->request.blob, kBlobOfTests);
   EXPECT_EQ(cluster.engine().FindRun("r")->request.need, need) << "of the module, since the client said nothing";
   EXPECT_EQ(cluster.Do(SubmitRun{"r", RequestFor("y")}).error().code, Errc::kAlreadyExists);
+  EXPECT_EQ(cluster.Do(SubmitRun{"r", request, "lab"}).error().code, Errc::kAlreadyExists) << "another tenant's ID";
   cluster.Lead();
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", request}));
   EXPECT_EQ(cluster.unwritten(), 0U);

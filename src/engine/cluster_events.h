@@ -47,7 +47,8 @@ struct RunAttempt {
 };
 
 struct ClusterRun {
-  std::string id = {};  // chosen by the client
+  std::string id = {};      // chosen by the client
+  std::string tenant = {};  // who submitted it; empty: no tenant
   std::uint64_t number = 0;
   std::uint32_t attempt = 0;  // 0: not placed yet
   RunState state = RunState::kWaiting;
@@ -109,6 +110,7 @@ struct DropModule {
 struct SubmitRun {
   std::string id;
   RunRequest request;  // without a blob: uses the module's
+  std::string tenant = {};
 };
 /// Ends a waiting or running run, and removes it.
 struct RemoveRun {

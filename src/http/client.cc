@@ -225,6 +225,10 @@ Result<Answer> AskTcp(const std::string& host, std::uint16_t port, const Call& c
   return AskNow(std::move(connected), fmt::format("{}:{}", host, port), call, timeout);
 }
 
+Result<Answer> AskOver(platform::Fd connected, const std::string& where, const Call& call, Duration timeout) {
+  return AskNow({std::move(connected), AF_UNIX}, where, call, timeout);
+}
+
 void AskUnixAsync(asio::io_context& loop, const std::string& path, const Call& call, Duration timeout,
                   std::uint64_t answer_bytes_max, AnswerHandler then) {
   auto connected = ConnectUnix(path, call.if_absent, Duration{0});

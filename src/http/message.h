@@ -11,6 +11,13 @@
 
 namespace weir::http {
 
+/// The holder of the token with which a client connected by TLS (http/tls).
+struct Holder {
+  std::string role{};  // a name of net::TokenRole; empty: no TLS
+  std::string name{};
+  std::string address{};  // HOST:PORT
+};
+
 /// A request that a server has received.
 struct Request {
   std::string method;
@@ -27,6 +34,7 @@ struct Request {
   std::string origin{};
   std::string content_type{};
   bool has_body = false;  // the head announces a body
+  Holder holder{};
 };
 
 class EventStream;

@@ -47,11 +47,14 @@ struct Shared {
 /// One connection. Lives while an operation or an answer is pending.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Protocol::socket socket, int family, std::string address, std::shared_ptr<Shared> shared)
-      : stream_(std::move(socket)), shared_(std::move(shared)), address_(std::move(address)) {
+  Session(Protocol::socket socket, int family, std::string address, Holder holder, std::shared_ptr<Shared> shared)
+      : stream_(std::move(socket)),
+        shared_(std::move(shared)),
+        address_(std::move(address)),
+        holder_(std::move(holder)) {
     ++shared_->connections;
     if (!address_.empty()) ++shared_->by_address[address_];
-    if (family != AF_UNIX) return;
+    if (family != AF_UNIX || !holder_.role.empty()) return;
     if (const auto peer = platform::PeerOf(stream_.socket().native_handle())) peer_ = *peer;
   }
   ~Session() {
@@ -136,7 +139,8 @@ class Session : public std::enable_shared_from_this<Session> {
                    .host = LineOf(beast::http::field::host),
                    .origin = LineOf(beast::http::field::origin),
                    .content_type = LineOf(beast::http::field::content_type),
-                   .has_body = parser_->chunked() || (length && *length > 0)};
+                   .has_body = parser_->chunked() || (length && *length > 0),
+                   .holder = holder_};
   }
   [[nodiscard]] std::string LineOf(beast::http::field field) const {
     std::string all;
@@ -218,6 +222,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Stream stream_;
   std::shared_ptr<Shared> shared_;
   const std::string address_;  // of the peer; empty for a Unix socket
+  const Holder holder_;
   platform::Peer peer_;
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
@@ -225,6 +230,33 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<EventStream> events_;  // of a reply that stays open
   EventStream::Text sending_;            // the text that is being written
   std::array<char, 64> unexpected_{};
+};
+
+/// False: the descriptor is no socket of this family.
+bool StartSession(asio::io_context& loop, platform::Fd connected, int family, std::string address, Holder holder,
+                  const std::shared_ptr<Shared>& shared) {
+  Protocol::socket socket(loop);
+  beast::error_code error;
+  socket.assign(Protocol(family, 0), connected.get(), error);
+  if (error) return false;
+  (void)connected.Release();
+  std::make_shared<Session>(std::move(socket), family, std::move(address), std::move(holder), shared)->Read();
+  return true;
+}
+
+class AdoptingServer final : public Server {
+ public:
+  AdoptingServer(asio::io_context& loop, const Limits& limits, Handler handler)
+      : loop_(loop), shared_(std::make_shared<Shared>(Shared{limits, std::move(handler), 0, {}})) {}
+  [[nodiscard]] std::uint16_t port() const override { return 0; }
+  void Adopt(platform::Fd connected, const Holder& holder) override {
+    if (shared_->connections >= shared_->limits.connections) return;
+    (void)StartSession(loop_, std::move(connected), AF_UNIX, {}, holder, shared_);
+  }
+
+ private:
+  asio::io_context& loop_;
+  std::shared_ptr<Shared> shared_;
 };
 
 class Listening final : public Server {
@@ -242,6 +274,9 @@ class Listening final : public Server {
     if (!unlink_.empty()) ::unlink(unlink_.c_str());
   }
   [[nodiscard]] std::uint16_t port() const override { return port_; }
+  void Adopt(platform::Fd connected, const Holder& holder) override {
+    (void)StartSession(loop_, std::move(connected), AF_UNIX, {}, holder, shared_);
+  }
   void UnlinkAtEnd(std::string path) { unlink_ = std::move(path); }
 
  private:
@@ -277,12 +312,7 @@ class Listening final : public Server {
       std::string address = AddressOf(from, from_bytes);
       const auto others = shared_->by_address.find(address);
       if (others != shared_->by_address.end() && others->second >= shared_->limits.connections_per_address) continue;
-      Protocol::socket socket(loop_);
-      beast::error_code error;
-      socket.assign(Protocol(family_, 0), accepted.get(), error);
-      if (error) continue;
-      (void)accepted.Release();
-      std::make_shared<Session>(std::move(socket), family_, std::move(address), shared_)->Read();
+      (void)StartSession(loop_, std::move(accepted), family_, std::move(address), {}, shared_);
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Wait();
     // For example, no descriptors are left. The socket then stays readable, so an immediate retry would spin.
@@ -302,6 +332,10 @@ class Listening final : public Server {
 };
 
 }  // namespace
+
+std::unique_ptr<Server> Server::Adopting(asio::io_context& loop, const Limits& limits, Handler handler) {
+  return std::make_unique<AdoptingServer>(loop, limits, std::move(handler));
+}
 
 Result<std::unique_ptr<Server>> Server::ListenUnix(asio::io_context& loop, const std::string& path,
                                                    const Limits& limits, Handler handler) {

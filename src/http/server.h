@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "http/message.h"
+#include "platform/fd.h"
 
 namespace weir::http {
 
@@ -46,7 +47,12 @@ class Server {
   /// `host`: a numeric address or a name of this machine; `port` 0: any free port.
   static Result<std::unique_ptr<Server>> ListenTcp(boost::asio::io_context& loop, const std::string& host,
                                                    std::uint16_t port, const Limits& limits, Handler handler);
+  /// Listens nowhere, and serves the connections of Adopt.
+  static std::unique_ptr<Server> Adopting(boost::asio::io_context& loop, const Limits& limits, Handler handler);
+
   virtual ~Server() = default;
+  /// Serves a connected, non-blocking Unix stream socket, behind which `holder` is. Called in the loop's thread.
+  virtual void Adopt(platform::Fd connected, const Holder& holder) = 0;
   /// 0 for a Unix socket.
   [[nodiscard]] virtual std::uint16_t port() const = 0;
 };

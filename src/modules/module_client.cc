@@ -52,10 +52,10 @@ ModuleClient ModuleClient::OfNode(std::string socket) {
   return client;
 }
 
-ModuleClient ModuleClient::OfManagers(std::vector<Manager> managers, std::string token) {
+ModuleClient ModuleClient::OfManagers(std::vector<Manager> managers, http::tls::Access access) {
   ModuleClient client;
   client.managers_ = std::move(managers);
-  client.token_ = std::move(token);
+  client.access_ = std::move(access);
   return client;
 }
 
@@ -64,11 +64,10 @@ Result<http::Answer> ModuleClient::AskAny(http::Call call, Duration timeout) {
     call.if_absent = "start the node's daemon with 'weir serve --modules VGPU', or name a cluster's managers";
     return http::AskUnix(socket_, call, timeout);
   }
-  call.bearer = token_;
   std::size_t which = shared_->manager;
   for (std::size_t tried = 1;; ++tried) {
     const Manager& manager = managers_[which];
-    auto answer = http::AskTcp(manager.host, manager.port, call, timeout);
+    auto answer = http::tls::Ask(manager.host, manager.port, access_, call, timeout);
     // A manager that does not lead answers kUnavailable, like one that can't be reached.
     const bool away = answer ? answer->status == EntryOf(Errc::kUnavailable).http_status : IsAway(answer.error());
     if (!away) shared_->manager = which;

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "http/message.h"
+#include "http/tls/client.h"
 
 namespace weir::modules {
 
@@ -27,7 +28,7 @@ class ModuleClient {
   static Result<std::vector<Manager>> ParseManagers(const std::string& text);
 
   static ModuleClient OfNode(std::string socket);
-  static ModuleClient OfManagers(std::vector<Manager> managers, std::string token);
+  static ModuleClient OfManagers(std::vector<Manager> managers, http::tls::Access access);
 
   /// How long AskUntil retries an unavailable service; initially 60 s.
   void SetPatience(Duration patience) { shared_->patience = patience; }
@@ -59,7 +60,7 @@ class ModuleClient {
 
   std::string socket_;
   std::vector<Manager> managers_;
-  std::string token_;
+  http::tls::Access access_;
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
   std::function<void(const Error&, Duration)> say_;
 };

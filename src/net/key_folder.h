@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "net/keys.h"
+#include "net/tls.h"
 #include "platform/fd.h"
 
 namespace weir::net {

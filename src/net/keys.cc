@@ -37,6 +37,7 @@ struct CertificatePlan {
   CertificateKind kind = CertificateKind::kOther;
   std::string name;
   std::int64_t begin_s = 0, expires_s = 0;
+  TokenRole role = TokenRole::kVgpu;  // of a token
 };
 
 std::vector<Extension> ExtensionsOf(CertificateKind kind) {
@@ -67,7 +68,7 @@ Status SetSerial(X509& certificate) {
 bool SetName(X509_NAME* name, const CertificatePlan& plan) {
   const char* what = plan.kind == CertificateKind::kAuthority ? "Weir authority"
                      : plan.kind == CertificateKind::kNode    ? "Weir node"
-                                                              : "Weir vGPU";
+                                                              : OrganizationOf(plan.role);
   const auto add = [name](int nid, const char* text) {
     return X509_NAME_add_entry_by_NID(name, nid, MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(text), -1, -1,
                                       0) == 1;
@@ -158,12 +159,18 @@ Result<Authority> ReadAuthority(const KeyFolder& folder) {
   return authority;
 }
 
-std::string TokenText(const TokenRecord& record, const std::string& node) {
+std::string TokenText(const TokenRecord& record, TokenRole role, const std::string& name, const std::string& node) {
+  if (role != TokenRole::kVgpu)
+    return fmt::format(
+        "# A token of Weir. This file gives access to the cluster's manager '{1}' as {2} '{0}': keep it from other "
+        "users (chmod 600).\n"
+        "# {2}: {0}\n# expires: {3}\n# serial:  {4}\n",
+        name, node, NameOf(role), TimeText(record.expires), record.serial);
   return fmt::format(
       "# A token of Weir. This file gives access to vGPU '{0}' on node '{1}': keep it from other users (chmod "
       "600).\n"
       "# vGPU:    {0}\n# expires: {2}\n# serial:  {3}\n",
-      record.vgpu, node, TimeText(record.expires), record.serial);
+      name, node, TimeText(record.expires), record.serial);
 }
 
 }  // namespace
@@ -180,6 +187,12 @@ Status CheckKeyName(std::string_view name) {
               fmt::format("'{}' can't be a name: 1 to {} letters, digits, '.', '_' or '-', not starting with '.' or "
                           "'-'",
                           name, kNameBytesMax));
+}
+
+Result<std::string> ReadSecretLine(const std::string& path) {
+  WEIR_TRY(std::string text, ReadSecretFile(path));
+  text.erase(std::find(text.begin(), text.end(), '\n'), text.end());
+  return text;
 }
 
 std::string TimeText(std::int64_t unix_time_s) {
@@ -216,27 +229,37 @@ Status MakeNodeKeys(const std::string& dir, const std::string& node_name) {
   return status;
 }
 
-Result<Token> MakeToken(const std::string& dir, const std::string& vgpu, Duration valid_for) {
+std::optional<TokenRole> TokenRoleNamed(std::string_view name) {
+  const auto* const found = std::ranges::find(kTokenRoleNames, name);
+  if (found == kTokenRoleNames.end()) return std::nullopt;
+  return static_cast<TokenRole>(found - kTokenRoleNames.begin());
+}
+
+std::string RecordedName(TokenRole role, std::string_view name) {
+  return role == TokenRole::kVgpu ? std::string(name) : fmt::format("{}:{}", NameOf(role), name);
+}
+
+Result<Token> MakeToken(const std::string& dir, const std::string& name, Duration valid_for, TokenRole role) {
   if (valid_for < seconds(1))
     return Fail(Errc::kInvalidArgument, "a token is good for a second at least; write 30d, 12h or 15m");
   const std::int64_t now = std::time(nullptr);
-  return MakeTokenBetween(dir, vgpu, now - kBackdatedS, now + valid_for / seconds(1));
+  return MakeTokenBetween(dir, name, now - kBackdatedS, now + valid_for / seconds(1), role);
 }
 
-Result<Token> MakeTokenBetween(const std::string& dir, const std::string& vgpu, std::int64_t begin_s,
-                               std::int64_t expires_s) {
-  WEIR_TRY_STATUS(CheckKeyName(vgpu));
+Result<Token> MakeTokenBetween(const std::string& dir, const std::string& name, std::int64_t begin_s,
+                               std::int64_t expires_s, TokenRole role) {
+  WEIR_TRY_STATUS(CheckKeyName(name));
   WEIR_TRY(const KeyFolder folder, KeyFolder::Lock(dir));
   WEIR_TRY(const Authority authority, ReadAuthority(folder));
   if (const std::int64_t end = ExpiryOf(*authority.certificate); expires_s > end)
     return Fail(Errc::kInvalidArgument,
                 fmt::format("a token can't outlive the node's own keys, which end on {}", TimeText(end)));
   WEIR_TRY(const KeyPtr key, MakeKey());
-  WEIR_TRY(const CertificatePtr certificate, MakeCertificate({CertificateKind::kToken, vgpu, begin_s, expires_s}, *key,
-                                                             authority.certificate.get(), *authority.key));
+  WEIR_TRY(const CertificatePtr certificate, MakeCertificate({CertificateKind::kToken, name, begin_s, expires_s, role},
+                                                             *key, authority.certificate.get(), *authority.key));
   Token token;
-  token.record = {SerialOf(*certificate), vgpu, expires_s, false};
-  token.text = TokenText(token.record, NameOf(*authority.certificate));
+  token.record = {SerialOf(*certificate), RecordedName(role, name), expires_s, false};
+  token.text = TokenText(token.record, role, name, NameOf(*authority.certificate));
   for (X509* each : {authority.certificate.get(), certificate.get()}) {
     WEIR_TRY(const std::string text, PemOf(*each));
     token.text += text;

@@ -134,6 +134,24 @@ TEST(Tokens, AreOneFileWithVgpuAndExpiry) {
   EXPECT_EQ(tenant->expires(), token->record.expires);
 }
 
+TEST(Tokens, OfAManagerAreRecordedWithTheirRole) {
+  const NodeKeys keys;
+  for (const TokenRole role : {TokenRole::kOperator, TokenRole::kTenant, TokenRole::kNode}) {
+    const auto token = MakeToken(keys.dir(), "lab", kDay, role);
+    ASSERT_TRUE(token) << token.error().message;
+    EXPECT_EQ(token->record.vgpu, std::string(NameOf(role)) + ":lab");
+    EXPECT_NE(token->text.find("# " + std::string(NameOf(role)) + ": lab\n"), std::string::npos) << token->text;
+  }
+  ASSERT_TRUE(MakeToken(keys.dir(), "lab", kDay)) << "a vGPU of that name has a token of its own";
+  EXPECT_EQ(Revoke(keys.dir(), "tenant:lab").value().size(), 1U);
+  std::vector<std::string> good;
+  for (const TokenRecord& record : ListTokens(keys.dir()).value())
+    if (!record.revoked) good.push_back(record.vgpu);
+  EXPECT_EQ(good, (std::vector<std::string>{"operator:lab", "node:lab", "lab"}));
+  EXPECT_EQ(TokenRoleNamed("tenant"), TokenRole::kTenant);
+  EXPECT_EQ(TokenRoleNamed("king"), std::nullopt);
+}
+
 TEST(Tokens, HaveABoundedLife) {
   const NodeKeys keys;
   EXPECT_EQ(CodeOf(MakeToken(keys.dir(), "a", Duration::zero())), Errc::kInvalidArgument);

@@ -13,6 +13,14 @@
 namespace weir::net {
 namespace {
 
+/// A field of the subject; empty: it is absent.
+std::string SubjectText(const X509& certificate, int nid) {
+  std::array<char, 128> text{};
+  const int size =
+      X509_NAME_get_text_by_NID(X509_get_subject_name(&certificate), nid, text.data(), static_cast<int>(text.size()));
+  return size <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(size));
+}
+
 std::int64_t UnixTimeOf(const ASN1_TIME* time) {
   std::tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) return 0;
@@ -38,12 +46,20 @@ CertificateKind KindOf(X509& certificate) {
   }
 }
 
+const char* OrganizationOf(TokenRole role) {
+  constexpr std::array kOrganizations{"Weir vGPU", "Weir operator", "Weir tenant", "Weir member"};
+  return kOrganizations[static_cast<std::size_t>(role)];
+}
+
+std::optional<TokenRole> RoleOf(const X509& certificate) {
+  const std::string organization = SubjectText(certificate, NID_organizationName);
+  for (const TokenRole role : {TokenRole::kVgpu, TokenRole::kOperator, TokenRole::kTenant, TokenRole::kNode})
+    if (organization == OrganizationOf(role)) return role;
+  return std::nullopt;
+}
+
 std::string NameOf(const X509& certificate) {
-  std::array<char, 128> name{};
-  const int size = X509_NAME_get_text_by_NID(X509_get_subject_name(&certificate), NID_commonName, name.data(),
-                                             static_cast<int>(name.size()));
-  if (size <= 0) return {};
-  std::string text(name.data(), static_cast<std::size_t>(size));
+  std::string text = SubjectText(certificate, NID_commonName);
   return CheckKeyName(text) ? text : std::string();
 }
 

@@ -8,10 +8,12 @@
 #include <openssl/x509.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "net/keys.h"
 
 namespace weir::net {
 
@@ -35,6 +37,11 @@ Error OpenSslError(std::string_view attempted, Errc code = Errc::kInternal);
 /// What a certificate is for. Both sides check the kind, so that a token cannot act as a node or the reverse.
 enum class CertificateKind { kAuthority, kNode, kToken, kOther };
 CertificateKind KindOf(X509& certificate);
+
+/// The text of a token's certificate that names its role.
+const char* OrganizationOf(TokenRole role);
+/// Empty: a certificate that Weir does not issue.
+std::optional<TokenRole> RoleOf(const X509& certificate);
 
 /// The name of a vGPU or of a node. Empty: the certificate has no valid name.
 std::string NameOf(const X509& certificate);

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "net/keys.h"
 
 namespace weir::net {
 
@@ -51,6 +52,10 @@ class Stream {
   [[nodiscard]] virtual const std::string& peer() const = 0;
   /// The name in the other side's certificate: a vGPU's on a portal, the node's on a relay. Empty for plain TCP.
   [[nodiscard]] virtual const std::string& peer_name() const = 0;
+  /// The role in a client's certificate.
+  [[nodiscard]] virtual TokenRole peer_role() const { return TokenRole::kVgpu; }
+  /// For poll(2); the stream keeps it.
+  [[nodiscard]] virtual int fd() const { return -1; }
 };
 
 /// Transfers all bytes. Fails with kTimeout after `timeout` without progress; the total time is not bounded.

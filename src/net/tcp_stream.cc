@@ -57,6 +57,7 @@ class TcpStream final : public Stream {
   void Shutdown() override { socket_.Shutdown(); }
   [[nodiscard]] const std::string& peer() const override { return socket_.peer(); }
   [[nodiscard]] const std::string& peer_name() const override { return peer_name_; }
+  [[nodiscard]] int fd() const override { return socket_.fd(); }
 
  private:
   TcpSocket socket_;

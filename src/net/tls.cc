@@ -71,7 +71,8 @@ Result<OpenSslPtr<SSL_CTX>> MakeContext(const OwnFiles& files) {
 }
 
 Result<std::shared_ptr<const TlsIdentity::Parts>> MakeParts(const OwnFiles& files, std::string keys_dir = {},
-                                                            OpenFile open_revoked = {}) {
+                                                            OpenFile open_revoked = {},
+                                                            Admits admits = Admits::kVgpus) {
   WEIR_TRY_STATUS(CheckFiles(files));
   auto parts = std::make_shared<TlsIdentity::Parts>();
   WEIR_TRY(parts->context, MakeContext(files));
@@ -79,31 +80,36 @@ Result<std::shared_ptr<const TlsIdentity::Parts>> MakeParts(const OwnFiles& file
   parts->expires = ExpiryOf(*files.certificate);
   parts->keys_dir = std::move(keys_dir);
   parts->open_revoked = std::move(open_revoked);
+  parts->admits = admits;
   return std::shared_ptr<const TlsIdentity::Parts>(std::move(parts));
 }
 
 }  // namespace
 
-Result<TlsIdentity> TlsIdentity::OfNode(const std::string& keys_dir, OpenFile open_revoked) {
+Result<TlsIdentity> TlsIdentity::OfNode(const std::string& keys_dir, OpenFile open_revoked, Admits admits) {
   if (!HasNodeKeys(keys_dir))
     return Fail(Errc::kNotFound, fmt::format("no keys in {}; 'weir keys init' makes them", keys_dir));
   OwnFiles files{keys_dir, CertificateKind::kNode, {}, {}, {}};
   WEIR_TRY(files.authority, ReadCertificateFile(keys_dir + "/ca.pem"));
   WEIR_TRY(files.certificate, ReadCertificateFile(keys_dir + "/node.pem"));
   WEIR_TRY(files.key, ReadKeyFile(keys_dir + "/node.key"));
-  WEIR_TRY(auto parts, MakeParts(files, keys_dir, std::move(open_revoked)));
+  WEIR_TRY(auto parts, MakeParts(files, keys_dir, std::move(open_revoked), admits));
   return TlsIdentity(std::move(parts));
 }
 
 Result<TlsIdentity> TlsIdentity::OfToken(const std::string& token_file, const OpenFile& open) {
   WEIR_TRY(const std::string text, ReadSecretFile(token_file, open));
-  WEIR_TRY(PemContent content, ReadPem(text, token_file));
+  return OfTokenText(text, token_file);
+}
+
+Result<TlsIdentity> TlsIdentity::OfTokenText(const std::string& text, const std::string& path) {
+  WEIR_TRY(PemContent content, ReadPem(text, path));
   if (content.certificates.size() != 2 || content.keys.size() != 1)
     return Fail(Errc::kProtocol,
                 fmt::format("{} is not a whole token, which is two certificates and a key; 'weir keys token' on the "
                             "node makes one",
-                            token_file));
-  const OwnFiles files{token_file, CertificateKind::kToken, std::move(content.certificates[0]),
+                            path));
+  const OwnFiles files{path, CertificateKind::kToken, std::move(content.certificates[0]),
                        std::move(content.certificates[1]), std::move(content.keys[0])};
   WEIR_TRY(auto parts, MakeParts(files));
   return TlsIdentity(std::move(parts));
@@ -117,6 +123,7 @@ Result<std::unique_ptr<Stream>> StartTls(platform::Fd connected, const TlsIdenti
   PeerCheck check;
   check.own_role = role;
   if (const TlsIdentity::Parts& parts = identity.parts(); role == Role::kServer && !parts.keys_dir.empty()) {
+    check.admits = parts.admits;
     WEIR_TRY(check.revoked, ReadRevoked(parts.keys_dir, parts.open_revoked));
   }
   auto stream = std::make_unique<TlsStream>(std::move(connected));

@@ -15,15 +15,24 @@ namespace weir::net {
 /// Opens a file for reading that this process's user may not open.
 using OpenFile = std::function<Result<platform::Fd>()>;
 
+/// The tokens that a server admits.
+enum class Admits {
+  kVgpus,    // those of vGPUs: a node's portal
+  kCluster,  // those of operators, tenants and nodes: a cluster's manager
+};
+
 /// The identity of this side. Threads may share one; copies are cheap.
 class TlsIdentity {
  public:
   /// A node's identity, from its key folder. The list of revoked tokens is read for each connection, everything else
   /// now. `open_revoked`: how the list is opened; empty: by this process.
-  static Result<TlsIdentity> OfNode(const std::string& keys_dir, OpenFile open_revoked = {});
+  static Result<TlsIdentity> OfNode(const std::string& keys_dir, OpenFile open_revoked = {},
+                                    Admits admits = Admits::kVgpus);
   /// A tenant's identity, from its token file. An expired token is accepted here, because the node's clock decides.
   /// `open`: how the file is opened; empty: by this process.
   static Result<TlsIdentity> OfToken(const std::string& token_file, const OpenFile& open = {});
+  /// The same from the file's text. `path` is for messages.
+  static Result<TlsIdentity> OfTokenText(const std::string& text, const std::string& path);
 
   /// The node's name, or the vGPU's.
   [[nodiscard]] const std::string& name() const;

@@ -28,11 +28,16 @@ int CheckLeaf(PeerCheck& check, X509& certificate) {
     return X509_V_ERR_INVALID_PURPOSE;
   check.name = NameOf(certificate);
   if (check.name.empty()) return X509_V_ERR_INVALID_PURPOSE;
+  if (is_server) {
+    const std::optional<TokenRole> role = RoleOf(certificate);
+    if (!role || (*role == TokenRole::kVgpu) != (check.admits == Admits::kVgpus)) return X509_V_ERR_INVALID_PURPOSE;
+    check.role = *role;
+  }
   if (is_server && check.revoked.contains(SerialOf(certificate))) return X509_V_ERR_CERT_REVOKED;
   return X509_V_OK;
 }
 
-std::string FaultOfToken(int error, const X509& certificate) {
+std::string FaultOfToken(const PeerCheck& check, int error, const X509& certificate) {
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return fmt::format("{} expired on {}", TokenOf(certificate), TimeText(ExpiryOf(certificate)));
@@ -41,7 +46,9 @@ std::string FaultOfToken(int error, const X509& certificate) {
                          TimeText(BeginOf(certificate)));
     case X509_V_ERR_CERT_REVOKED:
       return fmt::format("{} (serial {}) was revoked", TokenOf(certificate), SerialOf(certificate));
-    case X509_V_ERR_INVALID_PURPOSE: return "the other side's certificate is not a tenant's token";
+    case X509_V_ERR_INVALID_PURPOSE:
+      return check.admits == Admits::kVgpus ? "the other side's certificate is not a vGPU's token"
+                                            : "the other side's certificate is not a token of a cluster's manager";
     default: return "this node did not make the token";
   }
 }
@@ -70,7 +77,9 @@ constexpr std::array kTokenAlerts{
     AlertWords{SSL_AD_CERTIFICATE_REVOKED, "it was revoked"},
     AlertWords{SSL_AD_UNKNOWN_CA, "the node does not know it; it may be another node's"},
     AlertWords{SSL_AD_DECRYPT_ERROR, "the node does not know it; it may be another node's"},
-    AlertWords{SSL_AD_UNSUPPORTED_CERTIFICATE, "it is not a tenant's token"},
+    AlertWords{
+        SSL_AD_UNSUPPORTED_CERTIFICATE,
+        "it is for another kind of service: a vGPU's token is for a node's portal, one with a role is for a manager"},
     AlertWords{SSL_AD_BAD_CERTIFICATE, "it is not good yet by the node's clock, or damaged"},
     AlertWords{SSL_AD_CERTIFICATE_REQUIRED, "there was none"},
 };
@@ -125,7 +134,8 @@ int CheckPeer(int good, X509_STORE_CTX* store) {
   }
   if (error == X509_V_OK) return 1;
   check.name.clear();
-  check.fault = check.own_role == Role::kServer ? FaultOfToken(error, *certificate) : FaultOfNode(error, *certificate);
+  check.fault =
+      check.own_role == Role::kServer ? FaultOfToken(check, error, *certificate) : FaultOfNode(error, *certificate);
   return 0;
 }
 

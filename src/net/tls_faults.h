@@ -14,8 +14,10 @@ namespace weir::net {
 struct PeerCheck {
   Role own_role = Role::kServer;
   std::set<std::string> revoked;  // serials; only a server fills this
-  std::string name;               // the peer's name if it was accepted
-  std::string fault;              // the reason if it was refused
+  Admits admits = Admits::kVgpus;
+  std::string name;                   // the peer's name if it was accepted
+  TokenRole role = TokenRole::kVgpu;  // of a client that was accepted
+  std::string fault;                  // the reason if it was refused
 };
 
 /// Callback for SSL_CTX_set_verify.

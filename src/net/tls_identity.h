@@ -15,6 +15,7 @@ struct TlsIdentity::Parts {
   std::int64_t expires = 0;
   std::string keys_dir;   // a node's key folder; empty for a tenant
   OpenFile open_revoked;  // of a node; empty: opened by this process
+  Admits admits = Admits::kVgpus;
 };
 
 }  // namespace weir::net

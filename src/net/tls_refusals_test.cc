@@ -139,8 +139,8 @@ TEST(TlsRefusals, ATokenDoesNotPassForTheNode) {
 TEST(TlsRefusals, ANodeDoesNotPassForATenant) {
   const NodeKeys keys;
   const Refusal refusal = RefusalOf(keys.Node(), keys.Node());
-  ExpectSays(refusal.server, "not a tenant's token");
-  ExpectSays(refusal.client, "it is not a tenant's token");
+  ExpectSays(refusal.server, "not a vGPU's token");
+  ExpectSays(refusal.client, "it is for another kind of service");
 }
 
 TEST(TlsRefusals, AClientWithoutACertificateIsRefused) {

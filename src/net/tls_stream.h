@@ -29,6 +29,8 @@ class TlsStream final : public Stream {
   void Shutdown() override;
   [[nodiscard]] const std::string& peer() const override { return socket_.peer(); }
   [[nodiscard]] const std::string& peer_name() const override { return check_.name; }
+  [[nodiscard]] TokenRole peer_role() const override { return check_.role; }
+  [[nodiscard]] int fd() const override { return socket_.fd(); }
 
  private:
   static constexpr std::size_t kRecordBytes = 16384;  // the maximum size of a TLS record

@@ -60,8 +60,7 @@ CallFilter MakeServiceFilter(bool network) {
   // New threads are allowed, new processes are not. A thread shares the memory, a process does not.
   filter.OnCall(SYS_clone, {Filter::Argument(0), Filter::Jump(BPF_JSET, CLONE_VM, 1), denied, allowed});
   filter.OnCall(SYS_clone3, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});
-  if (!network)
-    filter.OnCall(SYS_socket, {Filter::Argument(0), Filter::Jump(BPF_JEQ, AF_UNIX, 0, 1), allowed, denied});
+  if (!network) filter.OnCall(SYS_socket, {Filter::Argument(0), Filter::Jump(BPF_JEQ, AF_UNIX, 0, 1), allowed, denied});
   filter.Add({allowed});
   return filter;
 }

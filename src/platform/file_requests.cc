@@ -42,12 +42,9 @@ Errc CodeOf(std::byte exit_code) {
 
 Result<Fd> OpenOffered(const OfferedFile& file) {
   switch (file.how) {
-    case OfferedFile::How::kRead:
-      return Open(file.path, O_RDONLY);
-    case OfferedFile::How::kMake:
-      return Open(file.path, O_RDWR | O_CREAT | O_NOFOLLOW);
-    case OfferedFile::How::kPort:
-      return OpenPort(file.path);
+    case OfferedFile::How::kRead: return Open(file.path, O_RDONLY);
+    case OfferedFile::How::kMake: return Open(file.path, O_RDWR | O_CREAT | O_NOFOLLOW);
+    case OfferedFile::How::kPort: return OpenPort(file.path);
   }
   return Fail(Errc::kInternal, file.path + ": an unknown way of opening");
 }

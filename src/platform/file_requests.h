@@ -39,7 +39,8 @@ bool AnswerFileRequest(int socket, std::span<const OfferedFile> offered);
 class FileRequests {
  public:
   /// `socket`: a connected SOCK_SEQPACKET socket. `offered`: the same list as that of the other process.
-  FileRequests(Fd socket, std::vector<OfferedFile> offered) : socket_(std::move(socket)), offered_(std::move(offered)) {}
+  FileRequests(Fd socket, std::vector<OfferedFile> offered)
+      : socket_(std::move(socket)), offered_(std::move(offered)) {}
   /// Waits for the answer. Errors: those of OpenOffered; kUnavailable: no process answers.
   Result<Fd> Open(unsigned char number);
 

@@ -72,7 +72,8 @@ bool Prepare(const SpawnSpec& spec) {
     const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null < 0 || !is(null, STDOUT_FILENO) || !is(null, STDERR_FILENO)) return false;
   }
-  if (spec.confined && !Confine({.writes_below = spec.writes_below ? spec.writes_below->c_str() : nullptr})) return false;
+  if (spec.confined && !Confine({.writes_below = spec.writes_below ? spec.writes_below->c_str() : nullptr}))
+    return false;
   if (!spec.ends_its_user) return true;
   errno = EINVAL;
   return spec.confined && spec.as && EndOthersOf(*spec.as);

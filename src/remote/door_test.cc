@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/door.h"
+#include "net/door.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 namespace weir::remote {
 namespace {
 
+using net::Door;
 using Places = std::vector<std::unique_ptr<Door::Place>>;
 
 Places Fill(Door& door, const std::string& address) {
@@ -39,7 +40,7 @@ TEST(Door, OneAddressDoesNotTakeTheOthersPlaces) {
 }
 
 TEST(Door, OneTokenDoesNotTakeTheOthersPlaces) {
-  Door door({.of_one_vgpu = 3, .waiting_of_one_vgpu = 2});
+  Door door({.of_one_name = 3, .waiting_of_one_name = 2});
   Places places;
   for (int i = 0; i < 6; ++i) places.push_back(door.Come("192.0.2." + std::to_string(i)));
   EXPECT_TRUE(places[0]->Name("game"));
@@ -55,7 +56,7 @@ TEST(Door, OneTokenDoesNotTakeTheOthersPlaces) {
 }
 
 RC_GTEST_PROP(Door, GivesEveryPlaceBack, ()) {
-  Door door({.all = 12, .waiting = 6, .waiting_per_address = 3, .of_one_vgpu = 4, .waiting_of_one_vgpu = 2});
+  Door door({.all = 12, .waiting = 6, .waiting_per_address = 3, .of_one_name = 4, .waiting_of_one_name = 2});
   Places places;
   std::vector<bool> named;
   for (int step = *rc::gen::inRange(0, 200); step > 0; --step) {

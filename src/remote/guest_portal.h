@@ -24,7 +24,8 @@ struct GuestPortalOptions {
   GuestWay way = GuestWay::kListen;
   std::uint64_t memory_bytes = 0;  // size of a new file; 0: kGuestMemoryBytes
   std::string vgpu;                // used instead of the name that the guest sends
-  std::function<Result<platform::Fd>()> open = {};  // opens `path`, except with kListen; empty: with this process's rights
+  std::function<Result<platform::Fd>()> open =
+      {};                                // opens `path`, except with kListen; empty: with this process's rights
   std::function<Status()> confine = {};  // called when it listens, before the first thread is started
 };
 /// What `open` opens.

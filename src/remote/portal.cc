@@ -11,14 +11,14 @@
 #include <thread>
 
 #include "base/printable.h"
+#include "net/crew.h"
+#include "net/door.h"
 #include "net/keys.h"
 #include "net/tcp_stream.h"
 #include "opencl/channel/handshake.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "proto/network_frames.h"
-#include "remote/crew.h"
-#include "remote/door.h"
 #include "remote/drain_watch.h"
 #include "remote/handshake.h"
 #include "remote/keep_awake.h"
@@ -37,10 +37,11 @@ class Portal {
   Status Run();
 
  private:
-  void Serve(platform::Fd socket, Door::Place& place);
-  void Carry(net::Stream& stream, Door::Place& place);
-  Result<opencl::Connection> Admit(net::Stream& stream, Door::Place& place, Greeting& greeting, std::int64_t& came_ns);
-  Status Name(net::Stream& stream, Door::Place& place, const std::string& vgpu);
+  void Serve(platform::Fd socket, net::Door::Place& place);
+  void Carry(net::Stream& stream, net::Door::Place& place);
+  Result<opencl::Connection> Admit(net::Stream& stream, net::Door::Place& place, Greeting& greeting,
+                                   std::int64_t& came_ns);
+  Status Name(net::Stream& stream, net::Door::Place& place, const std::string& vgpu);
   void Cut();
   void SeeWhoLeaves();
 
@@ -52,17 +53,17 @@ class Portal {
   };
 
   PortalOptions options_;
-  Door door_;
+  net::Door door_;
   std::mutex mutex_;
   std::list<net::Stream*> open_;
   std::list<Carried> carried_;
   bool ending_ = false;
   DrainWatch leave_;
   KeepAwake awake_;
-  Crew crew_;  // last, because its threads use the other members
+  net::Crew crew_;  // last, because its threads use the other members
 };
 
-Status Portal::Name(net::Stream& stream, Door::Place& place, const std::string& vgpu) {
+Status Portal::Name(net::Stream& stream, net::Door::Place& place, const std::string& vgpu) {
   if (place.Name(vgpu)) return Ok();
   const std::string why = "'" + vgpu + "' has too many connections by this portal";
   Refuse(stream, why);
@@ -71,7 +72,7 @@ Status Portal::Name(net::Stream& stream, Door::Place& place, const std::string& 
 
 /// Receives the client's Hello and connects to the executor of its vGPU. The vGPU is that of the token or, on a plain
 /// portal, the one that the Hello names; `greeting` then contains it. A client that is refused is sent the reason.
-Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place, Greeting& greeting,
+Result<opencl::Connection> Portal::Admit(net::Stream& stream, net::Door::Place& place, Greeting& greeting,
                                          std::int64_t& came_ns) {
   // A vGPU named by the token counts against its limit before the Hello is awaited.
   if (!options_.plain) WEIR_TRY_STATUS(Name(stream, place, stream.peer_name()));
@@ -98,7 +99,7 @@ Result<opencl::Connection> Portal::Admit(net::Stream& stream, Door::Place& place
   return Fail(code, stream.peer() + ": " + why);
 }
 
-void Portal::Carry(net::Stream& stream, Door::Place& place) {
+void Portal::Carry(net::Stream& stream, net::Door::Place& place) {
   Greeting greeting;
   std::int64_t came_ns = 0;
   auto connection = Admit(stream, place, greeting, came_ns);
@@ -147,7 +148,7 @@ void Portal::Carry(net::Stream& stream, Door::Place& place) {
   if (!options_.quiet) SayPortal(stream.peer() + " has left '" + vgpu + "'");
 }
 
-void Portal::Serve(platform::Fd socket, Door::Place& place) {
+void Portal::Serve(platform::Fd socket, net::Door::Place& place) {
   auto stream = options_.identify(std::move(socket));
   if (!stream) return SayPortal(stream.error().message);
   auto at = open_.end();
@@ -214,7 +215,7 @@ Status Portal::Run() {
       continue;
     }
     // Closed without a reply, so that a program with a valid token tries again.
-    std::shared_ptr<Door::Place> place = door_.Come(net::NetworkOf(socket.get()));
+    std::shared_ptr<net::Door::Place> place = door_.Come(net::NetworkOf(socket.get()));
     if (!place) continue;
     crew_.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(socket))] {
       Serve(std::move(*shared), *place);

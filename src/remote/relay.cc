@@ -14,6 +14,7 @@
 #include <span>
 #include <thread>
 
+#include "net/crew.h"
 #include "opencl/channel/handshake.h"
 #include "opencl/channel/limits.h"
 #include "platform/accept_pause.h"
@@ -21,7 +22,6 @@
 #include "platform/process.h"
 #include "platform/service_end.h"
 #include "proto/opencl_messages.h"
-#include "remote/crew.h"
 #include "remote/drain_handler.h"
 #include "remote/handshake.h"
 #include "remote/keep_awake.h"
@@ -326,7 +326,7 @@ class Relay {
   std::mutex moving_;  // one migration at a time
   DrainHandler drain_handler_;
   KeepAwake awake_;
-  Crew crew_;  // last, because its threads use the other members
+  net::Crew crew_;  // last, because its threads use the other members
 };
 
 Result<Entered> Relay::EnterNode(const proto::MoveRequest& node) {
@@ -368,8 +368,8 @@ void Relay::Serve(platform::Fd client) {
   const uid_t owner = options_.for_children && who ? who->uid : ::getuid();
   // A client sends its Hello immediately.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
-  auto accepted =
-      opencl::Welcome(std::move(client), {.owner = owner}, ShownOf(entered->entry.arena_bytes), /*in_host_memory=*/false);
+  auto accepted = opencl::Welcome(std::move(client), {.owner = owner}, ShownOf(entered->entry.arena_bytes),
+                                  /*in_host_memory=*/false);
   if (!accepted) return SayRelay(accepted.error().message);
   const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered), awake_);
   auto at = conversations_.end();

@@ -27,9 +27,7 @@ struct ServiceUser {
     options.AddDescriptor("--files", files, "socket on which the daemon opens files for this process");
   }
   /// The problem with the options; null: none.
-  [[nodiscard]] const char* Problem() const {
-    return user == 0 || files >= 0 ? nullptr : "--as needs --files";
-  }
+  [[nodiscard]] const char* Problem() const { return user == 0 || files >= 0 ? nullptr : "--as needs --files"; }
   /// Opens the file, also after Confine. Keeps `files`, so it is called once.
   [[nodiscard]] std::function<Result<platform::Fd>()> OpenerOf(platform::OfferedFile file) const {
     if (files < 0) return [file = std::move(file)] { return platform::OpenOffered(file); };

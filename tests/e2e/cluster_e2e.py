@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster of real processes on this machine: managers with a file, members, nodes with fake modules, a node with real ones. With
 --long: managers with etcd."""
+import json
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import time
 import unittest
 
-from cluster_processes import BUILD, MODULE, Client, ClusterNode, Etcd, Manager, Processes, free_ports
+from cluster_processes import BUILD, MODULE, Client, ClusterNode, Etcd, Manager, Processes, TlsClient, free_ports
 from weir_e2e import PATIENCE, WEIR, Node, wait_for
 
 FAULTY = os.path.join(BUILD, "lib/test/faulty_module.so")
@@ -111,7 +112,8 @@ class OneManager(ClusterTest):
         state = self.processes.path("new/state")  # of the manager that runs
         for arguments, code, words in (
                 (["--state", state, "--listen", "127.0.0.1:0"], 5, "another manager has"),
-                (["--listen", "0.0.0.0:0"], 6, "give --token FILE, or --plain"),
+                (["--keys", self.processes.path("none")], 3, "'weir keys init' makes them"),
+                (["--keys", self.processes.path("none"), "--plain"], 2, "give --keys, --token or --plain"),
                 (["--etcd", "nowhere"], 2, "not HOST:PORT"),
                 (["--placement", "best"], 3, "interference-aware"),
                 (["--colour"], 2, "--colour"),
@@ -122,6 +124,112 @@ class OneManager(ClusterTest):
         self.assertEqual(self.weir("serve", "--node-name", "x").returncode, 2)
         self.assertEqual(self.weir("nodes", "--manager", "127.0.0.1:1").returncode, 8)
         self.assertEqual(self.weir("cluster", "status", "--colour").returncode, 2)
+
+
+class Tls(ClusterTest):
+    """A manager that admits holders of its tokens, by their roles."""
+
+    def setUp(self):
+        super().setUp()
+        self.keys = self.processes.path("keys")
+        self.ok("keys", "init", "--name", "cluster", "--dir", self.keys)
+        self.manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("new/state"),
+                               "--lost-after", "3", keys=self.keys).start()
+
+    def ok(self, *arguments):
+        done = self.weir(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refused(self, *arguments):
+        done = self.weir(*arguments)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stderr
+
+    def token(self, name, role):
+        path = self.processes.path(f"{name}.{role}")
+        said = self.ok("keys", "token", name, "--role", role, "--dir", self.keys, "--out", path)
+        self.assertIn(f"gives access to the manager as {role} '{name}'", said)
+        return path
+
+    def client_as(self, name, role):
+        return TlsClient([self.manager], self.token(name, role), self.processes.folder)
+
+    def audited(self):
+        with open(os.path.join(self.keys, "audit.jsonl")) as log:
+            return [json.loads(line) for line in log]
+
+    def test_each_role_does_its_part_and_no_more(self):
+        self.client = chief = self.client_as("chief", "operator")
+        nodes = [ClusterNode(self.processes, name, [self.manager], token=self.token(name, "node")).start()
+                 for name in ("n1", "n2")]
+        self.wait_for_nodes(["n1", "n2"])
+        chief.register()
+        lab, other = self.client_as("lab", "tenant"), self.client_as("other", "tenant")
+        blob = lab.put_blob(b"some input")
+        lab.submit("mine", "upper", input=blob)
+        self.assertEqual(lab.get("/v1/blobs/" + lab.wait("mine")["output"]), b"SOME INPUT")
+        # A tenant sees its runs only, and takes no other's ID.
+        self.assertEqual([run["id"] for run in lab.get("/v1/runs")["runs"]], ["mine"])
+        self.assertEqual(other.get("/v1/runs")["runs"], [])
+        for method, path in (("GET", "/v1/runs/mine"), ("DELETE", "/v1/runs/mine"), ("GET", "/v1/runs/mine/explain")):
+            self.assertEqual(other.ask(method, path)[0], 404, path)
+        self.assertEqual(other.ask("PUT", "/v1/runs/mine", {"module": "fake", "kernel": "echo", "arguments": "x"})[0], 409)
+        self.assertEqual([run["tenant"] for run in chief.get("/v1/runs")["runs"]], ["lab"])
+        # No role does another's part.
+        for client, method, path in ((lab, "PUT", "/v1/modules/m"), (lab, "GET", "/metrics"), (lab, "POST", "/v1/members/n1/hello"),
+                                     (chief, "POST", "/v1/members/n1/hello")):
+            status, reply = client.ask(method, path, {} if method != "GET" else None)
+            self.assertEqual((status, reply["error"]["code"]), (403, "permission-denied"), path)
+        self.assertIn("the token is that of node 'n1', not of 'n3'", self.member_log("n3", nodes[0].token))
+        # The manager's log says who did what, and who was refused.
+        log = [(e["role"], e["name"], e["method"], e["path"], e["status"]) for e in self.audited()]
+        self.assertIn(("tenant", "lab", "PUT", "/v1/runs/mine", 202), log)
+        self.assertIn(("tenant", "other", "DELETE", "/v1/runs/mine", 404), log)
+        self.assertIn(("tenant", "lab", "PUT", "/v1/modules/m", 403), log)
+        self.assertIn(("node", "n1", "POST", "/v1/members/n1/hello", 200), log)
+        self.assertFalse([e for e in log if e[3].endswith(("/work", "/results"))])
+        # Runs keep their tenants when the manager is restarted.
+        self.manager.kill()
+        self.manager.start()
+        self.assertEqual([run["id"] for run in lab.get("/v1/runs")["runs"]], ["mine"])
+        self.assertEqual(other.ask("GET", "/v1/runs/mine")[0], 404)
+
+    def member_log(self, name, token):
+        ClusterNode(self.processes, name, [self.manager], token=token).start()
+        return wait_for(lambda: self.processes.log(name), f"{name} has said something")
+
+    def test_the_commands_use_tokens_and_the_network_shows_none(self):
+        chief = ["--manager", self.manager.address, "--token", self.token("chief", "operator")]
+        self.assertIn("leads", wait_for(lambda: self.weir("cluster", "status", *chief).stdout, "the manager leads"))
+        lab = ["--manager", self.manager.address, "--token", self.token("lab", "tenant")]
+        self.ok("nodes", *lab)
+        self.assertIn("tenant 'lab' may not ask for DELETE /v1/modules/m", self.refused("module", "rm", "m", *lab))
+        self.assertIn("a port without TLS", self.refused("nodes", *chief[:1], self.plain_port(), *chief[2:]))
+        self.assertTrue(self.refused("nodes", "--manager", self.manager.address, "--token", self.processes.token))
+        self.assertIn("sent an HTTP request instead of TLS", self.processes.log("manager"))
+        listed = self.ok("keys", "list", "--dir", self.keys)
+        self.assertRegex(listed, r"operator:chief .*good")
+        self.ok("keys", "revoke", "operator:chief", "--dir", self.keys)
+        self.assertIn("it was revoked", self.refused("nodes", *chief))
+        self.ok("nodes", *lab)
+
+    def plain_port(self):
+        plain = Manager(self.processes, "plain", free_ports(1)[0], "--state", self.processes.path("plain/state")).start()
+        wait_for(lambda: "serves" in self.processes.log("plain"), "the other manager serves")
+        return plain.address
+
+    def test_without_a_word_about_access_a_reachable_manager_uses_tls(self):
+        port, state = free_ports(1)[0], self.processes.path("home")
+        self.processes.start("default", [WEIR, "manager", "--listen", f"0.0.0.0:{port}", "--lost-after", "3"],
+                             env={**os.environ, "WEIR_STATE_DIR": state})
+        said = wait_for(lambda: "serves" in self.processes.log("default") and self.processes.log("default"), "it serves")
+        keys = os.path.join(state, "manager-keys")
+        self.assertIn(f"'weir keys token NAME --role operator|tenant|node --dir {keys}' makes tokens", said)
+        self.assertIn(", with TLS", said)
+        token = self.processes.path("t")
+        self.ok("keys", "token", "me", "--role", "operator", "--dir", keys, "--out", token)
+        self.ok("nodes", "--manager", f"127.0.0.1:{port}", "--token", token)
 
 
 class WithEtcd(ClusterTest):

@@ -4,9 +4,11 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -68,10 +70,12 @@ class Processes:
 
 
 class Manager:
-    def __init__(self, processes, name, port, *state, token=True, prefix=(), host="127.0.0.1"):
+    def __init__(self, processes, name, port, *state, token=True, keys=None, prefix=(), host="127.0.0.1"):
         self.processes, self.name, self.address = processes, name, f"{host}:{port}"
         self.command = [*prefix, WEIR, "manager", "--listen", self.address, "--store", processes.path("blobs"), *state]
-        if token:
+        if keys:
+            self.command += ["--keys", keys]
+        elif token:
             self.command += ["--token", processes.token]
         self.process = None
 
@@ -86,12 +90,13 @@ class Manager:
 class ClusterNode:
     """A node with fake modules. Its member process is started by a daemon (`served`), or on its own."""
 
-    def __init__(self, processes, name, managers, run_dir=None, served=False, concurrent=4, prefix=()):
+    def __init__(self, processes, name, managers, run_dir=None, served=False, concurrent=4, prefix=(), token=None):
         self.processes, self.name, self.prefix = processes, name, prefix
         self.managers = ",".join(manager.address for manager in managers)
         self.run_dir = processes.path(run_dir or name)
         os.makedirs(self.run_dir, exist_ok=True)
         self.served, self.concurrent = served, concurrent
+        self.token = token or processes.token
         self.running = []
 
     def start(self):
@@ -100,10 +105,10 @@ class ClusterNode:
             sys.executable, os.path.join(HERE, "fake_modules.py"), run + "/modules.sock", executed, str(self.concurrent)])]
         if self.served:
             command = [WEIR, "serve", "--run-dir", run, "--state-dir", run + "/state", "--manager", self.managers,
-                       "--node-name", self.name, "--manager-token", self.processes.token]
+                       "--node-name", self.name, "--manager-token", self.token]
         else:
             command = [MEMBER, "--managers", self.managers, "--node-name", self.name, "--modules", run + "/modules.sock",
-                       "--identity", run + "/member.identity", "--token", self.processes.token]
+                       "--identity", run + "/member.identity", "--token", self.token]
         self.running.append(self.processes.start(self.name, [*self.prefix, *command]))
         return self
 
@@ -163,6 +168,21 @@ class Etcd:
         self.processes.kill(self.running[which])
 
 
+def tls_context(token, folder):
+    """Of a client with this token, which is the authority's certificate, the client's and its key."""
+    with open(token) as file:
+        text = file.read()
+    parts = [text[begin:] for begin in [at.start() for at in re.finditer("-----BEGIN CERT", text)]]
+    own = os.path.join(folder, os.path.basename(token) + ".own")
+    with open(os.open(own, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write(parts[1])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cadata=parts[0][:parts[0].index("-----END CERTIFICATE-----") + 26])
+    context.load_cert_chain(own)
+    return context
+
+
 def leader_by(manager):
     """The leading manager according to this one; None: it does not answer."""
     try:
@@ -178,8 +198,12 @@ class Client:
         self.managers = [manager.address for manager in managers]
         self.token, self.timeout = token, timeout
 
+    @staticmethod
+    def connection(address, timeout):
+        return http.client.HTTPConnection(address, timeout=timeout)
+
     def once(self, address, method, path, body=None, timeout=None):
-        connection = http.client.HTTPConnection(address, timeout=timeout or self.timeout)
+        connection = self.connection(address, timeout or self.timeout)
         try:
             data = json.dumps(body) if isinstance(body, dict) else body
             connection.request(method, path, data, {"authorization": "Bearer " + self.token} if self.token else {})
@@ -240,3 +264,19 @@ class Client:
                 return reply
             if time.monotonic() > deadline:
                 raise AssertionError(f"run {run} has not ended within {seconds} s: {reply}")
+
+
+class TlsClient(Client):
+    """The same with a token of TLS."""
+
+    def __init__(self, managers, token, folder):
+        super().__init__(managers, token=None)
+        self.context = tls_context(token, folder)
+
+    def connection(self, address, timeout):
+        connection = http.client.HTTPConnection(address, timeout=timeout)
+        host, port = address.rsplit(":", 1)
+        connection.sock = self.context.wrap_socket(socket.create_connection((host, int(port)), timeout))
+        if connection.sock.recv(1) != b"W":  # the manager's word that it has accepted the token
+            raise OSError("refused")
+        return connection

@@ -8,6 +8,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
+
+#include "platform/files.h"
 
 namespace weir::cluster {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 namespace pb = etcdserverpb;
 
 constexpr Duration kMemberMax = milliseconds(400);  // a reply usually takes 1 to 2 ms
+constexpr Duration kAuthenticateMax = seconds(2);   // etcd's hash of a password is slow on purpose
 constexpr int kPage = 500;
 /// The key that numbers this manager's writes. Each write requires the previous number to be stored. A transaction that
 /// timed out may still be delivered seconds later, when a link recovers; without the number it would overwrite newer
@@ -25,11 +29,28 @@ struct Member {
   std::string name;
   std::unique_ptr<pb::KV::Stub> kv;
   std::unique_ptr<pb::Lease::Stub> lease;
+  std::unique_ptr<pb::Auth::Stub> auth;
 };
+
+constexpr std::size_t kPemBytesMax = 1 << 20;
+
+Result<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const EtcdAccess& access) {
+  if (access.authority.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  for (const auto& [path, into] : {std::pair{&access.authority, &options.pem_root_certs},
+                                   {&access.certificate, &options.pem_cert_chain},
+                                   {&access.key, &options.pem_private_key}})
+    if (!path->empty()) {
+      WEIR_TRY(*into, platform::ReadFile(*path, kPemBytesMax));
+    }
+  return grpc::SslCredentials(options);
+}
 
 class EtcdStore final : public StateStore {
  public:
-  explicit EtcdStore(const std::vector<std::string>& members) {
+  EtcdStore(const std::vector<std::string>& members, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+            const EtcdAccess& access)
+      : user_(access.user), password_(access.password) {
     grpc::ChannelArguments arguments;
     // A member that was unreachable is tried again soon; gRPC's defaults are 1 s, 1.6 s and 2.6 s.
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
@@ -37,8 +58,8 @@ class EtcdStore final : public StateStore {
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 300);
     arguments.SetMaxReceiveMessageSize(64 << 20);
     for (const std::string& name : members) {
-      const auto channel = grpc::CreateCustomChannel(name, grpc::InsecureChannelCredentials(), arguments);
-      members_.push_back({name, pb::KV::NewStub(channel), pb::Lease::NewStub(channel)});
+      const auto channel = grpc::CreateCustomChannel(name, credentials, arguments);
+      members_.push_back({name, pb::KV::NewStub(channel), pb::Lease::NewStub(channel), pb::Auth::NewStub(channel)});
     }
   }
 
@@ -196,9 +217,7 @@ class EtcdStore final : public StateStore {
     const std::size_t first = preferred_.load();
     for (std::size_t i = 0; i < members_.size(); ++i) {
       const std::size_t index = (first + i) % members_.size();
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + kMemberMax);
-      const grpc::Status status = call(members_[index], context);
+      const grpc::Status status = AskOne(members_[index], call);
       if (status.ok()) {
         preferred_.store(index);
         return Ok();
@@ -211,6 +230,39 @@ class EtcdStore final : public StateStore {
     return Fail(Errc::kUnavailable, "asked etcd for " + what + ": " + why);
   }
 
+  /// With a password, each call carries a token that etcd has given for it and that expires.
+  grpc::Status AskOne(Member& member, const std::function<grpc::Status(Member&, grpc::ClientContext&)>& call) {
+    for (bool again = false;; again = true) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + kMemberMax);
+      if (!user_.empty()) {
+        if (const grpc::Status known = Authenticate(member, again); !known.ok()) return known;
+        const std::lock_guard guard(mutex_);
+        context.AddMetadata("token", token_);
+      }
+      grpc::Status status = call(member, context);
+      if (user_.empty() || again || status.error_code() != grpc::StatusCode::UNAUTHENTICATED) return status;
+    }
+  }
+  grpc::Status Authenticate(Member& member, bool again) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (!token_.empty() && !again) return grpc::Status::OK;
+    }
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kAuthenticateMax);
+    pb::AuthenticateRequest request;
+    request.set_name(user_);
+    request.set_password(password_);
+    pb::AuthenticateResponse response;
+    const grpc::Status status = member.auth->Authenticate(&context, request, &response);
+    const std::lock_guard guard(mutex_);
+    if (status.ok()) token_ = response.token();
+    return status;
+  }
+
+  const std::string user_, password_;
+  std::string token_;  // of etcd, for user_
   std::vector<Member> members_;
   std::atomic<std::size_t> preferred_{0};
   std::mutex mutex_;
@@ -219,8 +271,9 @@ class EtcdStore final : public StateStore {
 
 }  // namespace
 
-std::unique_ptr<StateStore> MakeEtcdStore(const std::vector<std::string>& members) {
-  return std::make_unique<EtcdStore>(members);
+Result<std::unique_ptr<StateStore>> MakeEtcdStore(const std::vector<std::string>& members, const EtcdAccess& access) {
+  WEIR_TRY(const auto credentials, CredentialsOf(access));
+  return std::unique_ptr<StateStore>(std::make_unique<EtcdStore>(members, credentials, access));
 }
 
 }  // namespace weir::cluster

@@ -9,7 +9,14 @@
 
 namespace weir::cluster {
 
-/// `members`: at least one HOST:PORT. None needs to be reachable yet.
-std::unique_ptr<StateStore> MakeEtcdStore(const std::vector<std::string>& members);
+/// What etcd's members ask for. All fields are empty: neither TLS nor a password.
+struct EtcdAccess {
+  std::string authority{};           // file with the certificates that the members' are checked against; starts TLS
+  std::string certificate{}, key{};  // files of this client's certificate, which the members may ask for
+  std::string user{}, password{};
+};
+
+/// `members`: at least one HOST:PORT. None needs to be reachable yet. Errors: a file of `access` can't be read.
+Result<std::unique_ptr<StateStore>> MakeEtcdStore(const std::vector<std::string>& members, const EtcdAccess& access);
 
 }  // namespace weir::cluster

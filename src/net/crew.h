@@ -7,7 +7,7 @@
 #include <list>
 #include <thread>
 
-namespace weir::remote {
+namespace weir::net {
 
 class Crew {
  public:
@@ -42,4 +42,4 @@ class Crew {
   std::list<Member> members_;
 };
 
-}  // namespace weir::remote
+}  // namespace weir::net

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits the connections of a portal, so that no single address or token can occupy all places.
+// Limits the connections of a service, so that no single address or token can occupy all places.
 //
-//   Come(address) ──▶ unknown ──Name(vgpu)──▶ named ──Admitted──▶ admitted
+//   Come(address) ──▶ unknown ──Name(name)──▶ named ──Admitted──▶ admitted
 //        │               │                      │                    │
 //        └ no place      └──────────────────────┴────── ends ────────┘
 //
@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-namespace weir::remote {
+namespace weir::net {
 
 class Door {
  public:
@@ -23,8 +23,8 @@ class Door {
     std::size_t all = 512;                 // connections
     std::size_t waiting = 64;              // not yet admitted
     std::size_t waiting_per_address = 16;  // not yet admitted; no limit for an empty address
-    std::size_t of_one_vgpu = 128;         // named, admitted or not
-    std::size_t waiting_of_one_vgpu = 16;  // named, not yet admitted
+    std::size_t of_one_name = 128;         // named, admitted or not
+    std::size_t waiting_of_one_name = 16;  // named, not yet admitted
   };
 
   /// The place of one connection, released by the destructor.
@@ -34,15 +34,15 @@ class Door {
     ~Place() { door_.Leave(*this); }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
-    /// Records the vGPU of the connection; called once. Returns false if that vGPU has too many connections.
-    [[nodiscard]] bool Name(const std::string& vgpu) { return door_.Name(*this, vgpu); }
+    /// Records the name in the connection's token; called once. Returns false if that name has too many connections.
+    [[nodiscard]] bool Name(const std::string& name) { return door_.Name(*this, name); }
     void Admitted() { door_.Admit(*this); }
 
    private:
     friend class Door;
     Door& door_;
     const std::string address_;
-    std::string vgpu_;
+    std::string name_;
     bool admitted_ = false;
   };
 
@@ -62,17 +62,17 @@ class Door {
   }
 
  private:
-  struct OfVgpu {
+  struct OfName {
     std::size_t all = 0, waiting = 0;
   };
 
-  bool Name(Place& place, const std::string& vgpu) {
+  bool Name(Place& place, const std::string& name) {
     const std::lock_guard lock(mutex_);
-    const auto found = of_.find(vgpu);
-    const OfVgpu there = found != of_.end() ? found->second : OfVgpu{};
-    if (there.all >= limits_.of_one_vgpu || there.waiting >= limits_.waiting_of_one_vgpu) return false;
-    of_[vgpu] = {there.all + 1, there.waiting + 1};
-    place.vgpu_ = vgpu;
+    const auto found = of_.find(name);
+    const OfName there = found != of_.end() ? found->second : OfName{};
+    if (there.all >= limits_.of_one_name || there.waiting >= limits_.waiting_of_one_name) return false;
+    of_[name] = {there.all + 1, there.waiting + 1};
+    place.name_ = name;
     return true;
   }
   void Admit(Place& place) {
@@ -83,8 +83,8 @@ class Door {
     const std::lock_guard lock(mutex_);
     EndWaiting(place);
     --all_;
-    if (place.vgpu_.empty()) return;
-    const auto of = of_.find(place.vgpu_);
+    if (place.name_.empty()) return;
+    const auto of = of_.find(place.name_);
     if (--of->second.all == 0) of_.erase(of);
   }
   void EndWaiting(Place& place) {
@@ -92,14 +92,14 @@ class Door {
     --waiting_;
     const auto from = waiting_from_.find(place.address_);
     if (--from->second == 0) waiting_from_.erase(from);
-    if (!place.vgpu_.empty()) --of_.find(place.vgpu_)->second.waiting;
+    if (!place.name_.empty()) --of_.find(place.name_)->second.waiting;
   }
 
   const Limits limits_{};
   std::mutex mutex_;
   std::size_t all_ = 0, waiting_ = 0;
   std::map<std::string, std::size_t> waiting_from_;
-  std::map<std::string, OfVgpu> of_;
+  std::map<std::string, OfName> of_;
 };
 
-}  // namespace weir::remote
+}  // namespace weir::net
