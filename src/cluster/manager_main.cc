@@ -95,6 +95,8 @@ Result<std::string> SecretIn(const std::string& path) {
 
 /// The key folder; empty: no TLS. Makes the default one if it is needed and missing.
 Result<std::string> KeysFor(const Flags& flags, const cluster::Address& address) {
+  if (!flags.keys.empty() && !net::HasNodeKeys(flags.keys))
+    return Fail(Errc::kNotFound, "no keys in " + flags.keys + "; 'weir keys init' makes them");
   if (!flags.keys.empty() || !flags.token.empty() || flags.plain || cluster::IsLoopback(address.host))
     return flags.keys;
   WEIR_TRY_STATUS(platform::MakeFolder(platform::DefaultStateDir(), 0700));

@@ -113,12 +113,13 @@ Error RefusedBy(int alert, Role own_role, const TlsIdentity& own, const std::str
                                            : fmt::format("{} refused this node's certificate: {}", peer, words));
 }
 
-Error NotTls(int reason, const std::string& peer) {
+Error NotTls(int reason, Role own_role, const std::string& peer) {
   if (reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST)
     return Fail(Errc::kProtocol, fmt::format("{} sent an HTTP request instead of TLS", peer));
   const char* words = ERR_reason_error_string(static_cast<unsigned long>(ERR_PACK(ERR_LIB_SSL, 0, reason)));
   return Fail(Errc::kProtocol,
-              fmt::format("the data from {} is not Weir's TLS 1.3 ({})", peer, words == nullptr ? "no reason" : words));
+              fmt::format("the data from {} is not Weir's TLS 1.3 ({}){}", peer, words == nullptr ? "no reason" : words,
+                          own_role == Role::kClient ? "; is it a port without TLS?" : ""));
 }
 
 }  // namespace
@@ -150,7 +151,8 @@ Error HandshakeError(const SSL& ssl, int returned, int error_number, const TlsId
     return Fail(Errc::kPermissionDenied, fmt::format("{} has no certificate, so no token", peer));
   if (kind == SSL_ERROR_SSL && reason >= kAlerts && reason < kAlerts + 256)
     return RefusedBy(reason - kAlerts, check.own_role, own, peer);
-  if (kind == SSL_ERROR_SSL && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING) return NotTls(reason, peer);
+  if (kind == SSL_ERROR_SSL && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING)
+    return NotTls(reason, check.own_role, peer);
   std::string went = fmt::format("{} closed the connection before it was authenticated", peer);
   if (kind == SSL_ERROR_SYSCALL && error_number != 0) went = platform::ErrnoError(went, error_number).message;
   if (check.own_role == Role::kClient) went += "; is it a port without TLS, for --plain?";

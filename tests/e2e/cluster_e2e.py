@@ -181,7 +181,8 @@ class Tls(ClusterTest):
                                      (chief, "POST", "/v1/members/n1/hello")):
             status, reply = client.ask(method, path, {} if method != "GET" else None)
             self.assertEqual((status, reply["error"]["code"]), (403, "permission-denied"), path)
-        self.assertIn("the token is that of node 'n1', not of 'n3'", self.member_log("n3", nodes[0].token))
+        ClusterNode(self.processes, "n3", [self.manager], token=nodes[0].token).start()
+        wait_for(lambda: "the token is that of node 'n1', not of 'n3'" in self.processes.log("n3"), "the false node is refused")
         # The manager's log says who did what, and who was refused.
         log = [(e["role"], e["name"], e["method"], e["path"], e["status"]) for e in self.audited()]
         self.assertIn(("tenant", "lab", "PUT", "/v1/runs/mine", 202), log)
@@ -195,17 +196,13 @@ class Tls(ClusterTest):
         self.assertEqual([run["id"] for run in lab.get("/v1/runs")["runs"]], ["mine"])
         self.assertEqual(other.ask("GET", "/v1/runs/mine")[0], 404)
 
-    def member_log(self, name, token):
-        ClusterNode(self.processes, name, [self.manager], token=token).start()
-        return wait_for(lambda: self.processes.log(name), f"{name} has said something")
-
     def test_the_commands_use_tokens_and_the_network_shows_none(self):
         chief = ["--manager", self.manager.address, "--token", self.token("chief", "operator")]
         self.assertIn("leads", wait_for(lambda: self.weir("cluster", "status", *chief).stdout, "the manager leads"))
         lab = ["--manager", self.manager.address, "--token", self.token("lab", "tenant")]
         self.ok("nodes", *lab)
         self.assertIn("tenant 'lab' may not ask for DELETE /v1/modules/m", self.refused("module", "rm", "m", *lab))
-        self.assertIn("a port without TLS", self.refused("nodes", *chief[:1], self.plain_port(), *chief[2:]))
+        self.assertIn("is it a port without TLS?", self.refused("nodes", *chief[:1], self.plain_port(), *chief[2:]))
         self.assertTrue(self.refused("nodes", "--manager", self.manager.address, "--token", self.processes.token))
         self.assertIn("sent an HTTP request instead of TLS", self.processes.log("manager"))
         listed = self.ok("keys", "list", "--dir", self.keys)
@@ -256,6 +253,54 @@ class WithEtcd(ClusterTest):
         results = [client.wait(f"r{i}", 60) for i in range(40)]
         self.assertEqual({run["state"] for run in results}, {"done"})
         self.assertEqual([run["text"] for run in results], [f"0.{i % 10}" for i in range(40)])
+
+
+    def test_with_tls_a_password_and_a_token_that_expires(self):
+        folder = self.processes.folder
+
+        def openssl(*arguments):
+            subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
+        for name, more in (("ca", []), ("server", ["-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "subjectAltName=IP:127.0.0.1"]),
+                           ("client", ["-CA", "ca.pem", "-CAkey", "ca.key"])):
+            openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                    f"/CN=etcd-{name}", "-keyout", f"{name}.key", "-out", f"{name}.pem", *more)
+        at = {name: os.path.join(folder, name) for name in ("ca.pem", "server.pem", "server.key", "client.pem", "client.key")}
+        client, peer = (f"127.0.0.1:{port}" for port in free_ports(2))
+        self.processes.start("etcd", [
+            "etcd", "--name", "e", "--data-dir", self.processes.path("etcd"), "--listen-client-urls", "https://" + client,
+            "--advertise-client-urls", "https://" + client, "--listen-peer-urls", "http://" + peer,
+            "--initial-advertise-peer-urls", "http://" + peer, "--initial-cluster", "e=http://" + peer, "--cert-file",
+            at["server.pem"], "--key-file", at["server.key"], "--trusted-ca-file", at["ca.pem"], "--client-cert-auth",
+            "--auth-token-ttl", "2", "--log-level", "error"])
+
+        def etcdctl(*arguments):
+            return subprocess.run(["etcdctl", "--endpoints", client, "--cacert", at["ca.pem"], "--cert", at["client.pem"], "--key",
+                                   at["client.key"], *arguments], env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True,
+                                  text=True, timeout=PATIENCE)
+        wait_for(lambda: etcdctl("get", "x").returncode == 0, "etcd answers")
+        for arguments in (("user", "add", "root:r"), ("user", "add", "weir:pass"), ("user", "grant-role", "root", "root"),
+                          ("role", "add", "weir"), ("role", "grant-permission", "weir", "--prefix=true", "readwrite", "weir/"),
+                          ("user", "grant-role", "weir", "weir"), ("auth", "enable")):
+            done = etcdctl(*arguments)
+            self.assertEqual(done.returncode, 0, f"{arguments}: {done.stderr}")
+        password = self.processes.path("password")
+        with open(os.open(password, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write("pass\n")
+        tls = ["--etcd-ca", at["ca.pem"], "--etcd-cert", at["client.pem"], "--etcd-key", at["client.key"]]
+        plain = Manager(self.processes, "plain", free_ports(1)[0], "--etcd", client).start()
+        manager = Manager(self.processes, "manager", free_ports(1)[0], "--etcd", client, *tls, "--etcd-user", "weir",
+                          "--etcd-password", password).start()
+        self.client = Client([manager])
+        self.nodes = [ClusterNode(self.processes, "n1", [manager]).start()]
+        self.wait_for_nodes(["n1"])
+        self.client.register()
+        for i in range(5):  # over the life of two tokens
+            self.client.submit(f"r{i}", "echo", f"said {i}")
+            self.assertEqual(self.client.wait(f"r{i}")["text"], f"said {i}")
+            time.sleep(1)
+        self.assertEqual(Client([plain]).once(plain.address, "GET", "/v1/cluster")[1]["leads"], False)
+        self.assertEqual(etcdctl("--user", "weir:pass", "get", "--prefix", "weir/record/run/", "--keys-only").stdout.split(),
+                         [f"weir/record/run/r{i}" for i in range(5)])
 
 
 class RealModules(ClusterTest):

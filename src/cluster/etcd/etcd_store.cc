@@ -237,7 +237,7 @@ class EtcdStore final : public StateStore {
       context.set_deadline(std::chrono::system_clock::now() + kMemberMax);
       if (!user_.empty()) {
         if (const grpc::Status known = Authenticate(member, again); !known.ok()) return known;
-        const std::lock_guard guard(mutex_);
+        const std::lock_guard guard(token_mutex_);
         context.AddMetadata("token", token_);
       }
       grpc::Status status = call(member, context);
@@ -246,7 +246,7 @@ class EtcdStore final : public StateStore {
   }
   grpc::Status Authenticate(Member& member, bool again) {
     {
-      const std::lock_guard guard(mutex_);
+      const std::lock_guard guard(token_mutex_);
       if (!token_.empty() && !again) return grpc::Status::OK;
     }
     grpc::ClientContext context;
@@ -256,12 +256,13 @@ class EtcdStore final : public StateStore {
     request.set_password(password_);
     pb::AuthenticateResponse response;
     const grpc::Status status = member.auth->Authenticate(&context, request, &response);
-    const std::lock_guard guard(mutex_);
+    const std::lock_guard guard(token_mutex_);
     if (status.ok()) token_ = response.token();
     return status;
   }
 
   const std::string user_, password_;
+  std::mutex token_mutex_;
   std::string token_;  // of etcd, for user_
   std::vector<Member> members_;
   std::atomic<std::size_t> preferred_{0};
