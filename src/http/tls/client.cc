@@ -66,7 +66,8 @@ Result<Answer> Ask(const std::string& host, std::uint16_t port, const Access& ac
   WEIR_TRY(SocketPair pair, MakeSocketPair());
   std::thread tunnel([&] { RunTunnel(*stream, pair.there); });
   auto answer = AskOver(std::move(pair.here), fmt::format("{}:{}", host, port), call, left());
-  tunnel.join();  // the end of the exchange has closed the socket
+  stream->Shutdown();  // a server that does not read would keep the tunnel
+  tunnel.join();
   return answer;
 }
 

@@ -154,6 +154,24 @@ TEST(TlsHttp, OneNameDoesNotTakeTheOthersPlaces) {
   EXPECT_TRUE(Ask("127.0.0.1", service.port(), AccessAs(keys, TokenRole::kTenant, "lab2"), Put("x"), kPatience));
 }
 
+TEST(TlsHttp, AServerThatDoesNotReadOrAnswerIsATimeout) {
+  const NodeKeys keys;
+  const Access access = AccessAs(keys, TokenRole::kTenant, "lab");
+  const auto identity = net::TlsIdentity::OfNode(keys.dir(), {}, Admits::kCluster);
+  auto listener = net::TcpListener::Listen({"127.0.0.1", "0"});
+  ASSERT_TRUE(identity && listener);
+  std::unique_ptr<net::Stream> silent;
+  std::thread server([&] {
+    auto stream = net::StartTls(weir::testing::AcceptSoon(*listener), *identity, net::Role::kServer, kPatience);
+    if (stream) silent = std::move(*stream);
+  });
+  const auto answer = Ask("127.0.0.1", listener->port(), access, Put(std::string(50'000'000, 'x')), milliseconds(500));
+  server.join();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Errc::kTimeout) << answer.error().message;
+  EXPECT_TRUE(silent);
+}
+
 TEST(TlsHttp, AClientThatVanishesEndsItsTunnel) {
   const NodeKeys keys;
   const EchoService service(keys);
