@@ -186,7 +186,8 @@ class Session : public std::enable_shared_from_this<Session> {
     std::string head = fmt::format(
         "HTTP/1.1 {} {}\r\nServer: weir\r\nContent-Type: {}\r\nConnection: close\r\n", reply.status,
         std::string(beast::http::obsolete_reason(beast::http::int_to_status(reply.status))), reply.content_type);
-    for (const auto& [name, value] : shared_->limits.headers) head += name + ": " + value + "\r\n";
+    for (const auto& [name, value] : shared_->limits.headers)
+      head.append(name).append(": ").append(value).append("\r\n");
     sending_ = std::make_shared<const std::string>(head + "\r\n");
     events_->Attach([weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->SendNextEvent();

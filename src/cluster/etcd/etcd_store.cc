@@ -236,7 +236,7 @@ class EtcdStore final : public StateStore {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + kMemberMax);
       if (!user_.empty()) {
-        if (const grpc::Status known = Authenticate(member, again); !known.ok()) return known;
+        if (grpc::Status known = Authenticate(member, again); !known.ok()) return known;
         const std::lock_guard guard(token_mutex_);
         context.AddMetadata("token", token_);
       }
@@ -255,7 +255,7 @@ class EtcdStore final : public StateStore {
     request.set_name(user_);
     request.set_password(password_);
     pb::AuthenticateResponse response;
-    const grpc::Status status = member.auth->Authenticate(&context, request, &response);
+    grpc::Status status = member.auth->Authenticate(&context, request, &response);
     const std::lock_guard guard(token_mutex_);
     if (status.ok()) token_ = response.token();
     return status;
