@@ -359,7 +359,7 @@ TEST(WeirKeys, MakesANodesKeysAndATokenInOneCommand) {
   EXPECT_EQ(Weir({"keys", "token", "game", "--dir", dir, "--out", out, "--force"}).code, 0);
   const WeirOutcome revoked = Weir({"keys", "revoke", "game", "--dir", dir});
   EXPECT_EQ(revoked.code, 0) << revoked.err;
-  EXPECT_NE(revoked.out.find("of vGPU 'game'"), std::string::npos) << revoked.out;
+  EXPECT_NE(revoked.out.find("access to vGPU 'game'"), std::string::npos) << revoked.out;
   EXPECT_NE(Weir({"keys", "revoke", "game", "--dir", dir}).out.find("was revoked before"), std::string::npos);
   const WeirOutcome list = Weir({"keys", "list", "--json", "--dir", dir});
   EXPECT_NE(list.out.find(R"("state": "revoked")"), std::string::npos) << list.out;
