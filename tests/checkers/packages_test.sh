@@ -4,7 +4,8 @@
 # packages themselves are tested by tests/e2e/packages_e2e.py.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
-export GIT_AUTHOR_NAME=test GIT_AUTHOR_EMAIL=test@example.org GIT_COMMITTER_NAME=test GIT_COMMITTER_EMAIL=test@example.org
+export GIT_AUTHOR_NAME=test GIT_AUTHOR_EMAIL=test@example.org
+export GIT_COMMITTER_NAME=test GIT_COMMITTER_EMAIL=test@example.org
 export GIT_COMMITTER_DATE="2026-11-27 08:58:19 +0200"
 
 repository="${WORK}/repository"
@@ -64,7 +65,8 @@ packages="${repository}/build/packages"
 passes "packages are built" made 'cat debian/changelog CMakeLists.txt'
 passes "they have the version of the commit" test -s "${packages}/weir_0.2.0_amd64.deb"
 passes "they have what is committed" grep -q "VERSION 0.2.0" "${packages}/weir_0.2.0_amd64.deb"
-passes "the changelog has the commit's time" grep -q "Fri, 27 Nov 2026 06:58:19 +0000" "${packages}/weir_0.2.0_amd64.deb"
+passes "the changelog has the commit's time" \
+  grep -q "Fri, 27 Nov 2026 06:58:19 +0000" "${packages}/weir_0.2.0_amd64.deb"
 passes "two builds that are the same pass" made 'cat debian/changelog' --twice
 passes "the second one leaves nothing" test ! -e "${packages}-again"
 # shellcheck disable=SC2016  # the build expands them
