@@ -353,7 +353,7 @@ Result<Emulated> LoadDevices(const std::string& name, const std::vector<std::str
 }
 
 std::vector<std::string> DescriptionFolders(const std::filesystem::path& program) {
-  return {(program.parent_path() / "../../share/weir/devices").lexically_normal(), WEIR_DEVICES_DIR};
+  return {(program.parent_path() / "../share/weir/devices").lexically_normal(), WEIR_DEVICES_DIR};
 }
 
 bool Matches(std::string_view pattern, std::string_view name) {

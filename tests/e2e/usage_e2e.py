@@ -54,22 +54,14 @@ class Usage(unittest.TestCase):
             self.assertEqual((read.returncode, read.stderr), (0, ""), shell)
         self.assertIn("known: bash, zsh, fish", self.weir("completion", "tcsh", code=2).stderr)
 
-    def commands(self, *words):
-        """All commands, as a shell is told."""
-        found = {words}
-        for line in self.weir("complete", "--", *words, "").stdout.splitlines():
-            name = line.partition("\t")[0]
-            if line.partition("\t")[2] and re.fullmatch("[a-z]+", name):  # choices and names have no summary
-                found |= {(name,)} if name == "help" else self.commands(*words, name)  # after it come all others again
-        return found
-
     def test_every_command_has_a_man_page_and_is_completed(self):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         subprocess.run([os.path.join(ROOT, "scripts/man-pages"), "--build", e2e.BUILD, "--out", folder], check=True,
                        stdout=subprocess.DEVNULL, timeout=e2e.PATIENCE)
         of_commands = {name.removesuffix(".1") for name in os.listdir(os.path.join(folder, "man1"))}
-        self.assertEqual(of_commands, {"-".join(("weir", *words)) for words in self.commands()})
+        commands = e2e.commands_of(lambda *words: self.weir("complete", "--", *words, "").stdout)
+        self.assertEqual(of_commands, {"-".join(("weir", *words)) for words in commands})
         self.assertIn("weir-dashboard.8", os.listdir(os.path.join(folder, "man8")))
         if shutil.which("groff") is None:
             return print("groff is not installed: the pages are not read")

@@ -7,6 +7,7 @@ because a share is defined over a time span.
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -37,6 +38,16 @@ def wait_for(condition, what, seconds=PATIENCE):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.02)
+
+
+def commands_of(completions, words=()):
+    """All commands, as a shell is told. `completions` gives what may follow some words."""
+    found = {words}
+    for line in completions(*words).splitlines():
+        name, _, summary = line.partition("\t")
+        if summary and re.fullmatch("[a-z]+", name):  # choices and names have no summary
+            found |= {(name,)} if name == "help" else commands_of(completions, (*words, name))  # after it come all others again
+    return found
 
 
 def processor_ticks():
