@@ -145,7 +145,9 @@ TEST(Tokens, OfAManagerAreRecordedWithTheirRole) {
   ASSERT_TRUE(MakeToken(keys.dir(), "lab", kDay)) << "a vGPU of that name has a token of its own";
   EXPECT_EQ(Revoke(keys.dir(), "tenant:lab").value().size(), 1U);
   std::vector<std::string> good;
-  for (const TokenRecord& record : ListTokens(keys.dir()).value())
+  const auto records = ListTokens(keys.dir());
+  ASSERT_TRUE(records) << records.error().message;
+  for (const TokenRecord& record : *records)
     if (!record.revoked) good.push_back(record.vgpu);
   EXPECT_EQ(good, (std::vector<std::string>{"operator:lab", "node:lab", "lab"}));
   EXPECT_EQ(TokenRoleNamed("tenant"), TokenRole::kTenant);
