@@ -20,10 +20,9 @@ constexpr std::size_t kTokenFileBytesMax = 64 << 10;
 
 bool IsTlsToken(const std::string& text) { return text.find("-----BEGIN") != std::string::npos; }
 
-Result<std::string> BearerOf(std::string text, const std::string& path) {
-  text.erase(std::find(text.begin(), text.end(), '\n'), text.end());
+Status CheckBearer(const std::string& text, const std::string& path) {
   const bool plain = std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; });
-  if (text.size() >= 16 && plain) return text;
+  if (text.size() >= 16 && plain) return Ok();
   return Fail(
       Errc::kInvalidArgument,
       fmt::format("{} is neither a token of 'weir keys token' nor a line of 16 or more visible characters, such "
@@ -40,7 +39,8 @@ Result<Access> ReadAccess(const std::string& token_file) {
                 fmt::format("other users can read the token in {}: 'chmod 600 {}'", token_file, token_file));
   WEIR_TRY(std::string text, platform::ReadFile(token_file, kTokenFileBytesMax));
   if (!IsTlsToken(text)) {
-    WEIR_TRY(text, BearerOf(std::move(text), token_file));
+    text.erase(std::find(text.begin(), text.end(), '\n'), text.end());
+    WEIR_TRY_STATUS(CheckBearer(text, token_file));
   }
   return AccessOf(text, token_file);
 }
