@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the holder of a token may ask a manager for (docs/cluster.md, "Who may do what"). Pure.
+// What the holder of a token may ask a manager for (docs/cluster.md, "Rights by role"). Pure.
 #pragma once
 
 #include <string>

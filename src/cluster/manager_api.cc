@@ -58,8 +58,7 @@ std::optional<http::Reply> Manager::Refusal(const http::Request& head) const {
 
 void Manager::Handle(const http::Request& request, http::Respond respond) {
   if (options_.audit == nullptr || request.method == "GET") return Dispatch(request, std::move(respond));
-  http::Request head = request;
-  head.body.clear();
+  http::Request head{.method = request.method, .path = request.path, .holder = request.holder};  // a body may be 64 MiB
   Dispatch(request, [this, head = std::move(head), respond = std::move(respond)](http::Reply reply) {
     if (IsAudited(head, reply.status)) options_.audit->Add(std::time(nullptr), head, reply.status);
     respond(std::move(reply));

@@ -21,12 +21,12 @@ struct Holder {
 /// A request that a server has received.
 struct Request {
   std::string method;
-  std::string path;   // without the query
-  std::string query;  // after '?', not decoded
-  std::string body;
-  std::string bearer;  // of an `Authorization: Bearer` line
-  uid_t peer_uid = 0;  // of the peer of a Unix socket; 0 over TCP
-  pid_t peer_pid = 0;  // of the peer of a Unix socket; 0 over TCP
+  std::string path;     // without the query
+  std::string query{};  // after '?', not decoded
+  std::string body{};
+  std::string bearer{};  // of an `Authorization: Bearer` line
+  uid_t peer_uid = 0;    // of the peer of a Unix socket; 0 over TCP
+  pid_t peer_pid = 0;    // of the peer of a Unix socket; 0 over TCP
 
   // For checks of requests that a browser sends. The values of a line that occurs twice are joined by ", ", which no
   // check accepts.

@@ -77,6 +77,7 @@ TEST(ConfinedService, MayOpenConnectionsIfItsRightsSaySo) {
                 [] {
                   if (::socket(AF_INET, SOCK_STREAM, 0) < 0) return 1;
                   if (::socket(AF_INET6, SOCK_DGRAM, 0) < 0) return 2;
+                  if (::socket(AF_ALG, SOCK_SEQPACKET, 0) >= 0 || errno != EPERM) return 4;
                   return ::open("/dev/null", O_WRONLY) < 0 && errno == EPERM ? 0 : 3;
                 },
                 {.network = true}),

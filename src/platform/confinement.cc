@@ -87,7 +87,11 @@ CallFilter MakeFilter(bool network) {
   for (const long call : kRefused) filter.OnCall(call, {denied});
   if (!kChecksLeaks) filter.OnCall(SYS_ptrace, {denied});
   filter.OnlyPresentNamespaces();
-  if (!network)
+  if (network)
+    filter.OnCall(SYS_socket, {CallFilter::Argument(0), CallFilter::Jump(BPF_JEQ, AF_UNIX, 3),
+                               CallFilter::Jump(BPF_JEQ, AF_INET, 2), CallFilter::Jump(BPF_JEQ, AF_INET6, 1),
+                               CallFilter::Jump(BPF_JEQ, AF_NETLINK, 0, 1), allowed, denied});
+  else
     filter.OnCall(SYS_socket, {CallFilter::Argument(0), CallFilter::Jump(BPF_JEQ, AF_UNIX, 1),
                                CallFilter::Jump(BPF_JEQ, AF_NETLINK, 0, 1), allowed, denied});
   filter.Add({allowed});

@@ -139,14 +139,14 @@ class Machine:
     def start(self, unit, environment, *command):
         """Starts a program as a unit of its own; outputs() has what it writes."""
         self.run("systemd-run", "--quiet", "--unit", unit, "--remain-after-exit",
-                 f"--property=StandardOutput=file:/root/{unit}.out", f"--property=StandardError=file:/root/{unit}.err",
+                 f"--property=StandardOutput=file:/srv/{unit}.out", f"--property=StandardError=file:/srv/{unit}.err",
                  *(f"--setenv={entry}" for entry in environment), *command)
 
     def outputs(self, unit):
         """Standard output and standard error of a program."""
         texts = []
         for name in ("out", "err"):
-            with open(self.path(f"/root/{unit}.{name}"), errors="replace") as file:
+            with open(self.path(f"/srv/{unit}.{name}"), errors="replace") as file:
                 texts.append(file.read())
         return tuple(texts)
 

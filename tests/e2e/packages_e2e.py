@@ -144,7 +144,7 @@ class Packages(unittest.TestCase):
             self.check_a_life()
         except BaseException:
             for unit in ("gl", "vk", "cl"):
-                if os.path.exists(self.machine.path(f"/root/{unit}.out")):
+                if os.path.exists(self.machine.path(f"/srv/{unit}.out")):
                     print(f"{unit}: {self.machine.outputs(unit)}", file=sys.stderr)
             print(self.machine.run("journalctl", "--no-pager", "-n", "60", "-u", "weir*").stdout, file=sys.stderr)
             raise
@@ -201,11 +201,11 @@ class Packages(unittest.TestCase):
         self.machine.install(*self.debs("packages", *everything))
         self.machine.install("gcc", "libc6-dev")
         before = self.files()
-        with open(self.machine.path("/root/client.c"), "w") as file:
+        with open(self.machine.path("/srv/client.c"), "w") as file:
             file.write("#include <weir/client.h>\n#include <weir/module.h>\n"
                        "int main(void) { weir_client_close(0); return 0; }\n")
-        self.machine.run("gcc", "-o", "/root/client", "/root/client.c", "-lweir-client")
-        self.machine.run("/root/client")
+        self.machine.run("gcc", "-o", "/srv/client", "/srv/client.c", "-lweir-client")
+        self.machine.run("/srv/client")
         self.assertTrue(os.path.exists(self.machine.path("/usr/share/doc/weir/docs/README.md")))
         self.machine.run("apt-get", "-q", "-y", "purge", *everything)
         self.check_nothing_is_left(before)
