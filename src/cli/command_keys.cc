@@ -84,9 +84,9 @@ Status WriteToken(const KeyFlags& flags, const net::Token& token) {
 
 /// "vGPU 'game'", "the manager as tenant 'lab'".
 std::string AccessOf(const net::TokenRecord& token) {
-  const std::size_t colon = token.vgpu.find(':');
-  if (colon == std::string::npos) return fmt::format("vGPU '{}'", token.vgpu);
-  return fmt::format("the manager as {} '{}'", token.vgpu.substr(0, colon), token.vgpu.substr(colon + 1));
+  const net::TokenHolder holder = net::HolderOf(token);
+  if (holder.role == net::TokenRole::kVgpu) return fmt::format("vGPU '{}'", holder.name);
+  return fmt::format("the manager as {} '{}'", NameOf(holder.role), holder.name);
 }
 
 Result<int> GiveToken(const Session& session, const KeyFlags& flags) {

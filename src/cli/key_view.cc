@@ -32,7 +32,7 @@ std::string TokensText(const std::vector<net::TokenRecord>& tokens, const std::s
   for (const net::TokenRecord& token : tokens) {
     const std::string state(StateOf(token, now_s));
     table.Add({{token.serial},
-               {token.vgpu, Style::kStrong},
+               {token.name, Style::kStrong},
                {net::TimeText(token.expires)},
                {state, state == "good" ? Style::kGood : Style::kFaint}});
   }
@@ -43,12 +43,11 @@ nlohmann::json TokensToJson(const std::vector<net::TokenRecord>& tokens, std::in
   nlohmann::json list = nlohmann::json::array();
   for (const net::TokenRecord& token : tokens) {
     nlohmann::json entry{{"serial", token.serial}, {"expires_unix_s", token.expires}, {"state", StateOf(token, now_s)}};
-    const std::size_t colon = token.vgpu.find(':');
-    if (colon == std::string::npos) {
-      entry["vgpu"] = token.vgpu;
+    if (const net::TokenHolder holder = net::HolderOf(token); holder.role == net::TokenRole::kVgpu) {
+      entry["vgpu"] = holder.name;
     } else {
-      entry["role"] = token.vgpu.substr(0, colon);
-      entry["name"] = token.vgpu.substr(colon + 1);
+      entry["role"] = NameOf(holder.role);
+      entry["name"] = holder.name;
     }
     list.push_back(std::move(entry));
   }

@@ -47,7 +47,7 @@ Result<std::vector<TokenRecord>> ReadRecords(const std::string& path, const Open
     TokenRecord record;
     std::istringstream words(line);
     std::string time, more;
-    words >> record.serial >> record.vgpu >> time;
+    words >> record.serial >> record.name >> time;
     const std::optional<std::int64_t> at = TimeOfWord(time);
     if (!at || !IsSerial(record.serial) || words >> more)
       return Fail(Errc::kProtocol, fmt::format("{}, line {}: it is not 'SERIAL VGPU TIME'", path, number));
@@ -92,13 +92,13 @@ Result<std::vector<TokenRecord>> KeyFolder::Tokens() const {
 }
 
 Status KeyFolder::AddToken(const TokenRecord& record) const {
-  return Append("tokens", fmt::format("{} {} {}\n", record.serial, record.vgpu, TimeWord(record.expires)));
+  return Append("tokens", fmt::format("{} {} {}\n", record.serial, record.name, TimeWord(record.expires)));
 }
 
 Status KeyFolder::AddRevoked(const std::vector<TokenRecord>& records, std::int64_t now_s) const {
   std::string lines;
   for (const TokenRecord& record : records)
-    lines += fmt::format("{} {} {}\n", record.serial, record.vgpu, TimeWord(now_s));
+    lines += fmt::format("{} {} {}\n", record.serial, record.name, TimeWord(now_s));
   return Append("revoked", lines);
 }
 

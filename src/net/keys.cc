@@ -189,6 +189,14 @@ Status CheckKeyName(std::string_view name) {
                           name, kNameBytesMax));
 }
 
+TokenHolder HolderOf(const TokenRecord& record) {
+  const std::size_t colon = record.name.find(':');
+  if (colon == std::string::npos) return {TokenRole::kVgpu, record.name};
+  return {TokenRoleNamed(record.name.substr(0, colon)).value_or(TokenRole::kVgpu), record.name.substr(colon + 1)};
+}
+
+Result<std::string> ReadSecret(const std::string& path) { return ReadSecretFile(path); }
+
 Result<std::string> ReadSecretLine(const std::string& path) {
   WEIR_TRY(std::string text, ReadSecretFile(path));
   text.erase(std::find(text.begin(), text.end(), '\n'), text.end());
@@ -278,7 +286,7 @@ Result<std::vector<TokenRecord>> ListTokens(const std::string& dir) {
 Result<std::vector<TokenRecord>> Revoke(const std::string& dir, const std::string& what) {
   WEIR_TRY(const KeyFolder folder, KeyFolder::Lock(dir));
   WEIR_TRY(std::vector<TokenRecord> records, folder.Tokens());
-  std::erase_if(records, [&](const TokenRecord& record) { return record.serial != what && record.vgpu != what; });
+  std::erase_if(records, [&](const TokenRecord& record) { return record.serial != what && record.name != what; });
   if (records.empty() && IsSerial(what)) {
     WEIR_TRY(const std::set<std::string> revoked, ReadRevoked(dir));
     records.push_back({what, "-", 0, revoked.contains(what)});

@@ -28,7 +28,9 @@ inline constexpr Duration kDay = seconds(86'400);
 /// Checks the name of a vGPU. The daemon applies the same rule (engine::CheckName).
 Status CheckKeyName(std::string_view name);
 
-/// The first line of a file that only its owner can read, such as a password.
+/// A file that is owned by this user or root and that no other user can read, such as a token.
+Result<std::string> ReadSecret(const std::string& path);
+/// Its first line, such as a password.
 Result<std::string> ReadSecretLine(const std::string& path);
 
 /// Formats seconds since 1970 as "2026-12-31 23:59:59 UTC".
@@ -51,10 +53,17 @@ std::string RecordedName(TokenRole role, std::string_view name);
 
 struct TokenRecord {
   std::string serial;
-  std::string vgpu;          // see RecordedName
+  std::string name;          // see RecordedName
   std::int64_t expires = 0;  // seconds since 1970
   bool revoked = false;
 };
+
+/// Of a recorded name.
+struct TokenHolder {
+  TokenRole role = TokenRole::kVgpu;
+  std::string name;
+};
+TokenHolder HolderOf(const TokenRecord& record);
 
 struct Token {
   // content of the token file: comments, the authority's certificate, the token's certificate and key

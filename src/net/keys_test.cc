@@ -122,7 +122,7 @@ TEST(Tokens, AreOneFileWithVgpuAndExpiry) {
   const std::int64_t begin = std::time(nullptr);
   const auto token = MakeToken(keys.dir(), "render", 30 * kDay);
   ASSERT_TRUE(token) << token.error().message;
-  EXPECT_EQ(token->record.vgpu, "render");
+  EXPECT_EQ(token->record.name, "render");
   EXPECT_NEAR(token->record.expires, begin + 30 * 86'400, 60);
   for (const std::string& part :
        {std::string("# vGPU:    render\n"), "# expires: " + TimeText(token->record.expires),
@@ -139,7 +139,7 @@ TEST(Tokens, OfAManagerAreRecordedWithTheirRole) {
   for (const TokenRole role : {TokenRole::kOperator, TokenRole::kTenant, TokenRole::kNode}) {
     const auto token = MakeToken(keys.dir(), "lab", kDay, role);
     ASSERT_TRUE(token) << token.error().message;
-    EXPECT_EQ(token->record.vgpu, std::string(NameOf(role)) + ":lab");
+    EXPECT_EQ(token->record.name, std::string(NameOf(role)) + ":lab");
     EXPECT_NE(token->text.find("# " + std::string(NameOf(role)) + ": lab\n"), std::string::npos) << token->text;
   }
   ASSERT_TRUE(MakeToken(keys.dir(), "lab", kDay)) << "a vGPU of that name has a token of its own";
@@ -148,7 +148,7 @@ TEST(Tokens, OfAManagerAreRecordedWithTheirRole) {
   const auto records = ListTokens(keys.dir());
   ASSERT_TRUE(records) << records.error().message;
   for (const TokenRecord& record : *records)
-    if (!record.revoked) good.push_back(record.vgpu);
+    if (!record.revoked) good.push_back(record.name);
   EXPECT_EQ(good, (std::vector<std::string>{"operator:lab", "node:lab", "lab"}));
   EXPECT_EQ(TokenRoleNamed("tenant"), TokenRole::kTenant);
   EXPECT_EQ(TokenRoleNamed("king"), std::nullopt);
@@ -174,7 +174,7 @@ TEST(Tokens, AreRecordedAndCanBeRevoked) {
   auto revoked = Revoke(keys.dir(), serials[1]);
   ASSERT_TRUE(revoked) << revoked.error().message;
   ASSERT_EQ(revoked->size(), 1u);
-  EXPECT_EQ(revoked->front().vgpu, "render");
+  EXPECT_EQ(revoked->front().name, "render");
   revoked = Revoke(keys.dir(), "render");
   ASSERT_TRUE(revoked);
   ASSERT_EQ(revoked->size(), 1u) << "the other one was already";

@@ -32,10 +32,11 @@ Result<Fd> OpenPort(const std::string& path) {
   return Fail(Errc::kInvalidArgument, path + " is neither a character device nor a socket, nor memory of the host's");
 }
 
-Errc CodeOf(std::byte exit_code) {
-  for (const ErrcEntry& entry : kErrcTable)
-    if (entry.exit_code == std::to_integer<int>(exit_code)) return entry.code;
-  return Errc::kIo;
+// The code of an answer: 0 for a descriptor, else one more than the error's number.
+std::byte ByteOf(Errc code) { return static_cast<std::byte>(static_cast<unsigned>(code) + 1); }
+Errc CodeOf(std::byte byte) {
+  const auto number = std::to_integer<std::size_t>(byte) - 1;
+  return number < kErrcTable.size() ? kErrcTable[number].code : Errc::kIo;
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ bool AnswerFileRequest(int socket, std::span<const OfferedFile> offered) {
     return SendPacket(socket, std::array{std::byte{0}}, fds).has_value();
   }
   const std::string_view text = std::string_view(file.error().message).substr(0, kAnswerBytesMax - 1);
-  std::vector<std::byte> answer{std::byte{EntryOf(file.error().code).exit_code}};
+  std::vector<std::byte> answer{ByteOf(file.error().code)};
   std::ranges::copy(std::as_bytes(std::span(text)), std::back_inserter(answer));
   return SendPacket(socket, answer).has_value();
 }

@@ -2,21 +2,18 @@
 #include "http/tls/client.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <thread>
 
 #include "http/client.h"
 #include "http/tls/tunnel.h"
+#include "net/keys.h"
 #include "net/tcp_stream.h"
 #include "platform/clock.h"
-#include "platform/files.h"
 
 namespace weir::http::tls {
 namespace {
-
-constexpr std::size_t kTokenFileBytesMax = 64 << 10;
 
 bool IsTlsToken(const std::string& text) { return text.find("-----BEGIN") != std::string::npos; }
 
@@ -33,11 +30,7 @@ Status CheckBearer(const std::string& text, const std::string& path) {
 }  // namespace
 
 Result<Access> ReadAccess(const std::string& token_file) {
-  struct stat status {};
-  if (::stat(token_file.c_str(), &status) == 0 && (status.st_mode & 077) != 0)
-    return Fail(Errc::kPermissionDenied,
-                fmt::format("other users can read the token in {}: 'chmod 600 {}'", token_file, token_file));
-  WEIR_TRY(std::string text, platform::ReadFile(token_file, kTokenFileBytesMax));
+  WEIR_TRY(std::string text, net::ReadSecret(token_file));
   if (!IsTlsToken(text)) {
     text.erase(std::find(text.begin(), text.end(), '\n'), text.end());
     WEIR_TRY_STATUS(CheckBearer(text, token_file));
