@@ -57,7 +57,9 @@ show_progress() {
 # keeps its choice of WEIR_UNITY.
 configure_and_build() {
   local preset="$1" options=()
-  if [[ "${preset}" == dev && ! -e "${ROOT}/build/dev/CMakeCache.txt" ]]; then options+=(-DWEIR_UNITY=ON); fi
+  if [[ "${preset}" == dev && ! -e "${ROOT}/build/dev/CMakeCache.txt" ]]; then
+    options+=(-DWEIR_UNITY=ON -DWEIR_TEST_COMPILER="$(command -v clang++ || true)")
+  fi
   # On a miss ccache would preprocess the file before it compiles it; the compiler's own list of includes serves as
   # well.
   export CCACHE_DEPEND=1
