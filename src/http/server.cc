@@ -38,6 +38,7 @@ constexpr auto kIdleMax = std::chrono::seconds(30);
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(100);
 
 struct Shared {
+  asio::io_context& loop;
   Limits limits;
   Handler handler;
   std::size_t connections = 0;
@@ -78,7 +79,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  /// The handler's reference to the request. Sends status 500 if it is destroyed without an answer.
+  /// The handler's reference to the request. Sends an error if it is destroyed without an answer.
   class Answering {
    public:
     Answering(std::shared_ptr<Session> session, bool keep_alive)
@@ -86,7 +87,11 @@ class Session : public std::enable_shared_from_this<Session> {
     Answering(const Answering&) = delete;
     Answering& operator=(const Answering&) = delete;
     ~Answering() {
-      if (session_)
+      if (!session_) return;
+      if (session_->shared_->loop.stopped())  // a client may ask the program's successor
+        Answer({503, "application/json",
+                "{\"error\": {\"code\": \"unavailable\", \"message\": \"the service has ended\"}}\n"});
+      else
         Answer({500, "application/json",
                 "{\"error\": {\"code\": \"internal\", \"message\": \"the request was abandoned\"}}\n"});
     }
@@ -248,7 +253,7 @@ bool StartSession(asio::io_context& loop, platform::Fd connected, int family, st
 class AdoptingServer final : public Server {
  public:
   AdoptingServer(asio::io_context& loop, const Limits& limits, Handler handler)
-      : loop_(loop), shared_(std::make_shared<Shared>(Shared{limits, std::move(handler), 0, {}})) {}
+      : loop_(loop), shared_(std::make_shared<Shared>(Shared{loop, limits, std::move(handler), 0, {}})) {}
   [[nodiscard]] std::uint16_t port() const override { return 0; }
   void Adopt(platform::Fd connected, const Holder& holder) override {
     if (shared_->connections >= shared_->limits.connections) return;
@@ -267,7 +272,7 @@ class Listening final : public Server {
         listener_(loop, listener.Release()),
         pause_(loop),
         family_(family),
-        shared_(std::make_shared<Shared>(Shared{limits, std::move(handler), 0, {}})) {
+        shared_(std::make_shared<Shared>(Shared{loop, limits, std::move(handler), 0, {}})) {
     if (family != AF_UNIX) port_ = PortOf(listener_.native_handle());
     Wait();
   }

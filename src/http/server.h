@@ -18,7 +18,8 @@
 namespace weir::http {
 
 /// Answers a request. Must be called once, in the loop's thread, at once or later. No effect after the client has
-/// disconnected. A request that is dropped without an answer, or whose handler throws, gets status 500.
+/// disconnected. A request that is dropped without an answer, or whose handler throws, gets status 500, or 503 once the
+/// loop has stopped.
 using Respond = std::function<void(Reply)>;
 using Handler = std::function<void(const Request&, Respond)>;
 

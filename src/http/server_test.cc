@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/post.hpp>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -271,6 +272,23 @@ TEST_F(ServerTest, TheHeadOfARequestIsKnownBeforeItsBody) {
   EXPECT_FALSE(seen.has_body);
   Say(path_, "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
   EXPECT_TRUE(seen.has_body);
+}
+
+TEST_F(ServerTest, ARequestWithoutAnAnswerAtTheEndIsAskedOfTheNextService) {
+  Serve([&](const Request&, Respond respond) {
+    held_ = std::move(respond);
+    holds_ = true;
+  });
+  std::optional<Result<Answer>> answer;
+  std::thread asks([&] { answer = AskPath({.method = "GET", .target = "/held"}); });
+  EXPECT_TRUE(testing::WaitUntil([&] { return holds_.load(); }));
+  loop_.stop();
+  thread_.join();
+  held_ = nullptr;
+  asks.join();
+  ASSERT_TRUE(*answer) << answer->error().message;
+  EXPECT_EQ((*answer)->status, 503U);
+  EXPECT_NE((*answer)->body.find("\"unavailable\""), std::string::npos) << (*answer)->body;
 }
 
 TEST_F(ServerTest, EveryReplyHasTheLinesOfTheLimits) {
