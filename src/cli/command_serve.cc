@@ -49,6 +49,7 @@ struct ServeFlags {
   bool is_private = false;
   bool quiet = false;
   std::string executor_users = "own";
+  std::vector<std::string> executor_reads;
   bool require_isolation = false;
 };
 
@@ -373,6 +374,8 @@ Result<int> RunServe(const Session& session, const ServeFlags& flags) {
   options.idle_exit_after = kPrivateIdle;
   options.quiet = flags.quiet;
   options.executors_as_owners = flags.executor_users == "owners";
+  for (const std::string& path : flags.executor_reads)
+    options.executor_reads.push_back(std::filesystem::absolute(path));
   options.require_isolation = flags.require_isolation;
   WEIR_TRY_STATUS(daemon::Serve(options));
   return 0;
@@ -409,6 +412,9 @@ void AddServe(Command app, Session& session) {
            "Under root: the users that executors run as, 'own' for each vGPU one that owns nothing else (default), or "
            "the 'owners' of the vGPUs")
       .OneOf({"own", "owners"});
+  command.Add("--executor-reads", "PATH", flags->executor_reads,
+              "A folder or file that executors with users of their own may read beside those of the system and of the "
+              "driver; may be repeated");
   command.AddFlag("--require-isolation", flags->require_isolation,
                   "Do not serve if a part of the isolation of executors is missing here; 'weir status' names it");
   command.AddFlag("--quiet", flags->quiet, "Print only errors");

@@ -81,8 +81,9 @@ void ExecutorHost::OnClient() {
       .kept_fd = listener_.get(),
       .as = std::move(user->as),
       .confined = true,
-      .writes_below = user->writes_below,
+      .files = std::move(user->files),
       .processes_max = user->processes_max,
+      .expendable = true,
       .environment = setup_.environment};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
   if (!setup_.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", setup_.device});
@@ -95,6 +96,14 @@ void ExecutorHost::OnClient() {
   if (!setup_.peer_list.empty()) spec.argv.insert(spec.argv.end(), {"--peer-list", setup_.peer_list});
   for (const uid_t portal : user->portals) spec.argv.insert(spec.argv.end(), {"--portal", std::to_string(portal)});
   spec.environment.insert(spec.environment.end(), user->environment.begin(), user->environment.end());
+  if (spec.files) {
+    spec.files->reads = FilesThatExecutorsRead({.program = setup_.program,
+                                                .library = setup_.library,
+                                                .peer_list = setup_.peer_list,
+                                                .environment = spec.environment,
+                                                .more = setup_.reads});
+    spec.files->devices = DeviceFilesOf(setup_.gpu);
+  }
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);
@@ -137,7 +146,8 @@ void ExecutorHost::OnEnd() {
     Refuse("the executor ended at once, with " + how +
            "; check that an OpenCL driver is installed; 'weir devices' lists the devices" +
            (users_.HaveOwn()
-                ? "; a driver that needs the owner's rights works with 'weir serve --executor-users owners'"
+                ? "; 'weir serve --executor-reads PATH' names files that the driver needs; a driver that needs the "
+                  "owner's rights works with '--executor-users owners'"
                 : ""));
   Watch();
 }

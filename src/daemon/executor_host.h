@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "core/partition/plan.h"
 #include "daemon/executor_book.h"
+#include "daemon/executor_files.h"
 #include "daemon/executor_users.h"
 #include "daemon/fd_watch.h"
 #include "daemon/start_backoff.h"
@@ -35,6 +36,8 @@ struct ExecutorSetup {
   double copy_bytes_per_s = 0;       // for modelling a slower link of elastic memory's copies; 0: unlimited
   std::vector<std::string> peers{};  // sockets of relays to peers, which run parts of launches
   std::string peer_list{};           // file that lists more peers; empty: none
+  GpuName gpu{};
+  std::vector<std::string> reads{};  // absolute paths that executors with users of their own may read in addition
 };
 
 class ExecutorHost {

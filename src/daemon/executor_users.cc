@@ -103,7 +103,7 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
   WEIR_TRY(const uid_t uid, OwnUser(home));
   return ExecutorUser{.as = platform::RunAs{.uid = uid, .gid = uid, .groups = GroupsOfGpus()},
                       .processes_max = ephemeral ? kEphemeralProcessesMax : platform::kTenantProcessesMax,
-                      .writes_below = home,
+                      .files = platform::FileRights{.writes_below = home},
                       .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home},
                       .portals = PortalsFor(vgpu)};
 }
@@ -205,7 +205,9 @@ std::string WhyNoOwnUsers(const std::vector<std::string>& paths) {
 std::vector<std::string> MissingIsolation(const OwnUsers& own) {
   if (!own.why_not.empty()) return {"executors have no users of their own: " + own.why_not};
   if (!platform::FileRules::Supported())
-    return {"executors may write to folders that are open to every user: this kernel has no Landlock"};
+    return {
+        "executors may use files that are open to every user, and all GPUs' device files that are open to them: this "
+        "kernel has no Landlock"};
   return {};
 }
 

@@ -27,11 +27,11 @@ namespace weir::daemon {
 
 /// How to start a vGPU's executor.
 struct ExecutorUser {
-  std::optional<platform::RunAs> as{};        // empty: the daemon's user
-  unsigned processes_max = 0;                 // 0: no limit
-  std::optional<std::string> writes_below{};  // see platform/confinement.h; absent: no rule about files
-  std::vector<std::string> environment{};     // NAME=VALUE
-  std::vector<uid_t> portals{};               // users of portals that the executor serves
+  std::optional<platform::RunAs> as{};          // empty: the daemon's user
+  unsigned processes_max = 0;                   // 0: no limit
+  std::optional<platform::FileRights> files{};  // without the driver's, which executor_files.h has; absent: no rule
+  std::vector<std::string> environment{};       // NAME=VALUE
+  std::vector<uid_t> portals{};                 // users of portals that the executor serves
 };
 
 /// The user of a portal.

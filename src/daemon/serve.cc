@@ -56,6 +56,8 @@ std::vector<DeviceSetup> DevicesOf(const ServeOptions& options) {
     if (executors.library.empty()) executors.library = options.opencl_library;
     executors.cpus = static_cast<unsigned>(device.spec.cpus.size());
     executors.kernel_timeout = options.kernel_timeout;
+    executors.gpu = {.is_gpu = device.spec.kind == device::kGpu, .pci = device.spec.pci};
+    executors.reads = options.executor_reads;
     setups.push_back({.spec = device.spec, .executors = std::move(executors), .environment = device.environment});
   }
   return setups;

@@ -32,8 +32,9 @@ struct ServeOptions {
   bool exit_when_idle = false;        // a private daemon: ends when unused for `idle_exit_after`
   Duration idle_exit_after = seconds(10);
   bool quiet = false;
-  bool executors_as_owners = false;  // executors get no users of their own
-  bool require_isolation = false;    // do not serve if a part of MissingIsolation is missing
+  bool executors_as_owners = false;           // executors get no users of their own
+  std::vector<std::string> executor_reads{};  // absolute paths; see ExecutorSetup::reads
+  bool require_isolation = false;             // do not serve if a part of MissingIsolation is missing
 
   /// Runs kernels of modules in a vGPU; empty: no module service.
   std::optional<ModulesSetup> modules{};

@@ -29,7 +29,7 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context&
                            .as = std::move(rights.as),
                            .confined = true,
                            .processes_max = rights.processes_max};
-  if (rights.files == Files::kNone) spec.writes_below = "";
+  if (rights.files == Files::kNone) spec.files = platform::FileRights{};
   WEIR_TRY(host->pid_, platform::Spawn(spec));
   auto process = platform::OpenPidFd(host->pid_);
   if (!process) return std::move(process).error();

@@ -98,11 +98,22 @@ CallFilter MakeFilter(bool network) {
   return filter;
 }
 
-bool WriteOnlyBelow(const char* folder) {
-  FileRules rules(FileRules::kWriting);
-  if (*folder == '\0') return rules.Allow("/dev/null", FileRules::kChanging, /*is_folder=*/false) && rules.Enter();
-  return rules.Allow(folder, FileRules::kWriting) && rules.Allow("/dev", FileRules::kChanging) &&
-         rules.Allow("/proc", FileRules::kChanging) && rules.Enter();
+bool EnterRules(const FileRights& files) {
+  const std::uint64_t reading = files.reads.empty() ? 0 : FileRules::kReading;
+  FileRules rules(FileRules::kWriting | reading);
+  if (files.writes_below.empty()) {
+    if (!rules.Allow("/dev/null", FileRules::kChanging)) return false;
+  } else {
+    if (!rules.Allow(files.writes_below.c_str(), FileRules::kWriting | reading)) return false;
+    if (!rules.Allow("/proc", FileRules::kChanging | reading)) return false;
+    if (reading != 0 && !rules.Allow("/dev", FileRules::kListing)) return false;
+    if (files.devices.empty() && !rules.Allow("/dev", FileRules::kChanging | reading)) return false;
+    for (const std::string& device : files.devices)
+      if (!rules.Allow(device.c_str(), FileRules::kChanging | reading)) return false;
+  }
+  for (const std::string& path : files.reads)
+    if (!rules.Allow(path.c_str(), reading)) return false;
+  return rules.Enter();
 }
 
 CallFilter& TheFilter() {
@@ -115,9 +126,8 @@ CallFilter& TheFilter() {
 void PrepareConfinement() { TheFilter(); }
 
 bool Confine(const Confinement& confinement) {
-  const char* const folder = confinement.writes_below;
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
-  if (folder != nullptr && FileRules::Supported() && !WriteOnlyBelow(folder)) return false;
+  if (confinement.files != nullptr && FileRules::Supported() && !EnterRules(*confinement.files)) return false;
   return DropCapabilities() && (confinement.network ? MakeFilter(true).Install() : TheFilter().Install());
 }
 

@@ -3,14 +3,27 @@
 // not have them either, nor do that program's children.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace weir::platform {
 
+/// The files that a confined process may use, if the kernel has Landlock, whatever their owner and mode allow. Abstract
+/// Unix sockets of others are then out of reach, too, where the kernel can do that.
+struct FileRights {
+  /// The only folder in which files may be made, changed or removed; files of /proc may be written. Empty: only
+  /// /dev/null is written.
+  std::string writes_below{};
+  /// Absolute paths. Only these files, and those below these folders and below `writes_below`, are read or executed.
+  /// Empty: no rule about reading.
+  std::vector<std::string> reads{};
+  /// Files and folders of /dev. Only these are opened; the names in /dev can be listed. Empty: all of /dev.
+  std::vector<std::string> devices{};
+};
+
 struct Confinement {
-  /// The only folder in which files may be made, changed or removed, if the kernel has Landlock; device files and those
-  /// of /proc may be written. Abstract Unix sockets of others are then out of reach, too, where the kernel can do that.
-  /// Null: what the user may do. Empty: only /dev/null is written.
-  const char* writes_below = nullptr;
-  bool network = false;  // sockets of the internet are allowed
+  const FileRights* files = nullptr;  // null: what the user may do
+  bool network = false;               // sockets of the internet are allowed
 };
 
 /// No new privileges, no capabilities, and a filter that refuses system calls which no driver needs: those that reach

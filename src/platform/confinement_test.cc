@@ -98,8 +98,10 @@ TEST(Confinement, FilesAreWrittenBelowOneFolderOnly) {
   const std::string there = outside / "there";
   ASSERT_TRUE(WriteFileAtomically(there, "text"));
   const auto run = [&](const std::string& command) {
-    const auto pid =
-        Spawn({.argv = {"/bin/sh", "-c", command}, .silent = true, .confined = true, .writes_below = inside.path()});
+    const auto pid = Spawn({.argv = {"/bin/sh", "-c", command},
+                            .silent = true,
+                            .confined = true,
+                            .files = FileRights{.writes_below = inside.path()}});
     int status = -1;
     if (pid) ::waitpid(*pid, &status, 0);
     return status == 0;
@@ -115,11 +117,50 @@ TEST(Confinement, FilesAreWrittenBelowOneFolderOnly) {
   EXPECT_EQ(ReadFile(there, 100).value(), "text");
 }
 
+TEST(Confinement, OnlyNamedFilesAndDevicesAreOpened) {
+  if (!FileRules::Supported()) GTEST_SKIP() << "this kernel has no Landlock";
+  const TempFolder inside, named, other;
+  ASSERT_TRUE(WriteFileAtomically(named / "file", "text"));
+  ASSERT_TRUE(WriteFileAtomically(other / "file", "text"));
+  const auto run = [&](const std::string& command) {
+    const auto pid = Spawn({.argv = {"/bin/sh", "-c", command},
+                            .silent = true,
+                            .confined = true,
+                            .files = FileRights{.writes_below = inside.path(),
+                                                .reads = {"/usr", "/bin", "/lib", "/lib64", "/etc", named / "file"},
+                                                .devices = {"/dev/null", "/dev/zero"}}});
+    int status = -1;
+    if (pid) ::waitpid(*pid, &status, 0);
+    return status == 0;
+  };
+  EXPECT_TRUE(run("cat " + (named / "file") + " /etc/passwd /proc/self/status"));
+  EXPECT_TRUE(run("cd " + inside.path() + " && echo 'echo x' > a && sh a && cat a && rm a"));
+  EXPECT_TRUE(run("ls /dev && head -c 8 /dev/zero > /dev/null"));
+  for (const std::string& command :
+       {"cat " + (other / "file"), "ls " + other.path(), "ls " + named.path(), "echo x > " + (named / "file"),
+        std::string("head -c 8 /dev/full"), std::string("echo x > /dev/full")})
+    EXPECT_FALSE(run(command)) << command;
+}
+
+TEST(Spawn, AnExpendableProgramIsEndedBeforeOthers) {
+  const TempFolder folder;
+  for (const bool expendable : {false, true}) {
+    const auto pid = Spawn(
+        {.argv = {"/bin/sh", "-c", "cat /proc/self/oom_score_adj > " + (folder / "figure")}, .expendable = expendable});
+    ASSERT_TRUE(pid);
+    ::waitpid(*pid, nullptr, 0);
+    const auto figure = ReadFile(folder / "figure", 100);
+    ASSERT_TRUE(figure);
+    EXPECT_EQ(std::stoi(*figure) >= 500, expendable) << *figure;
+  }
+}
+
 TEST(Confinement, NothingIsWrittenWithoutAFolder) {
   if (!FileRules::Supported()) GTEST_SKIP() << "this kernel has no Landlock";
   const TempFolder folder;
   const auto run = [](const std::string& command) {
-    const auto pid = Spawn({.argv = {"/bin/sh", "-c", command}, .silent = true, .confined = true, .writes_below = ""});
+    const auto pid =
+        Spawn({.argv = {"/bin/sh", "-c", command}, .silent = true, .confined = true, .files = FileRights{}});
     int status = -1;
     if (pid) ::waitpid(*pid, &status, 0);
     return status == 0;

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,8 @@ class FileRules {
                                             LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                                             LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_SOCK |
                                             LANDLOCK_ACCESS_FS_MAKE_FIFO;
+
+  static constexpr std::uint64_t kListing = LANDLOCK_ACCESS_FS_READ_DIR;
 
   /// Whether the kernel has Landlock.
   static bool Supported() { return Version() >= 1; }
@@ -47,16 +50,22 @@ class FileRules {
   FileRules(const FileRules&) = delete;
   FileRules& operator=(const FileRules&) = delete;
 
-  /// Allows `access` to `path`: a file, or a folder and what is below it. A path that does not exist is skipped. For a
-  /// file, the accesses that only folders have are left out.
-  bool Allow(const char* path, std::uint64_t access, bool is_folder = true) {
+  /// Allows `access`, all of which must be in `refused`, to `path`: a file, or a folder and what is below it. A path
+  /// that does not exist is skipped. For a file, the accesses that only folders have are left out.
+  bool Allow(const char* path, std::uint64_t access) {
     const int at = ::open(path, O_PATH | O_CLOEXEC);
     if (at < 0) return true;
+    struct stat status {};
+    const bool is_folder = ::fstat(at, &status) == 0 && S_ISDIR(status.st_mode);
     landlock_path_beneath_attr rule{};
     rule.parent_fd = at;
-    rule.allowed_access = access & (is_folder ? ~std::uint64_t{0} : LANDLOCK_ACCESS_FS_READ_FILE | kChanging);
-    if ((access & kWriting) == kWriting) rule.allowed_access |= more_;
-    if (access == kChanging) rule.allowed_access |= more_ & kTruncate;
+    rule.allowed_access = access;
+    if ((access & kWriting) == kWriting)
+      rule.allowed_access |= more_;
+    else if ((access & kChanging) != 0)
+      rule.allowed_access |= more_ & kTruncate;
+    if (!is_folder)
+      rule.allowed_access &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE | kChanging | kTruncate;
     const bool added = ::syscall(SYS_landlock_add_rule, rules_, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
     ::close(at);
     return added;

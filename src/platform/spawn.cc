@@ -50,6 +50,14 @@ bool EndOthersOf(const RunAs& user) {
   return ::kill(-1, SIGKILL) == 0 || errno == ESRCH;
 }
 
+/// Every process may raise this figure of its own. Where it can't, the program runs as well.
+void BeExpendable() {
+  constexpr std::string_view kFigure = "500";
+  const Fd file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (file) [[maybe_unused]]
+    const ssize_t written = ::write(file.get(), kFigure.data(), kFigure.size());
+}
+
 /// Prepares this child for its program. False: `errno` says why.
 bool Prepare(const SpawnSpec& spec) {
   ::setpgid(0, 0);
@@ -72,8 +80,8 @@ bool Prepare(const SpawnSpec& spec) {
     const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null < 0 || !is(null, STDOUT_FILENO) || !is(null, STDERR_FILENO)) return false;
   }
-  if (spec.confined && !Confine({.writes_below = spec.writes_below ? spec.writes_below->c_str() : nullptr}))
-    return false;
+  if (spec.expendable) BeExpendable();
+  if (spec.confined && !Confine({.files = spec.files ? &*spec.files : nullptr})) return false;
   if (!spec.ends_its_user) return true;
   errno = EINVAL;
   return spec.confined && spec.as && EndOthersOf(*spec.as);

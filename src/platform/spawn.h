@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "platform/confinement.h"
 
 namespace weir::platform {
 
@@ -31,15 +32,17 @@ Result<RunAs> AccountOf(uid_t uid);
 inline constexpr unsigned kTenantProcessesMax = 4'096;
 
 struct SpawnSpec {
-  std::vector<std::string> argv;              // argv[0]: its path
-  int kept_fd = -1;                           // stays open in the child with the same number
-  int piped_fd = -1;                          // becomes the child's standard input and output
-  int output_fd = -1;                         // becomes the child's standard output and standard error
-  bool silent = false;                        // the child's output is discarded
-  std::optional<RunAs> as{};                  // empty: this process's user and groups
-  bool confined = false;                      // see confinement.h; for programs that execute code of tenants
-  std::optional<std::string> writes_below{};  // with `confined`; absent: no rule about files, empty: nowhere
-  unsigned processes_max = 0;                 // of the user, with threads; 0: no limit of its own
+  std::vector<std::string> argv;      // argv[0]: its path
+  int kept_fd = -1;                   // stays open in the child with the same number
+  int piped_fd = -1;                  // becomes the child's standard input and output
+  int output_fd = -1;                 // becomes the child's standard output and standard error
+  bool silent = false;                // the child's output is discarded
+  std::optional<RunAs> as{};          // empty: this process's user and groups
+  bool confined = false;              // see confinement.h; for programs that execute code of tenants
+  std::optional<FileRights> files{};  // with `confined`; absent: what the user may do
+  unsigned processes_max = 0;         // of the user, with threads; 0: no limit of its own
+  /// The kernel ends such a program before others when the machine has no memory left.
+  bool expendable = false;
   /// All other processes of the user `as` are killed before the program starts. Requires `confined`, and a user other
   /// than root.
   bool ends_its_user = false;

@@ -33,6 +33,10 @@ class Escape(hostile.Hostile):
             file.write("secret")
         os.chown(owners_file, TENANT.pw_uid, TENANT.pw_gid)
         os.chmod(owners_file, 0o600)
+        open_file = os.path.join(self.node.folder, "open-to-all")
+        with open(open_file, "w") as file:
+            file.write("of a user who shares with the users here")
+        os.chmod(open_file, 0o644)
         landing = f"/tmp/weir-escape-{os.getpid()}"
         self.addCleanup(lambda: os.path.exists(landing) and os.unlink(landing))
         calls = {
@@ -48,6 +52,8 @@ class Escape(hostile.Hostile):
         }
         if has_landlock():
             calls[f"{CREAT} {landing} 384"] = -errno.EACCES
+            calls[f"{OPEN} {open_file} 0"] = -errno.EACCES
+            calls[f"{OPEN} /dev/tty 0"] = -errno.EACCES
         program = self.start([ESCAPE, *calls], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)
         out, _ = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual(program.returncode, 0)

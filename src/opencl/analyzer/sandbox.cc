@@ -26,7 +26,7 @@ bool OnlySystemFiles() {
   if (!HasLandlock()) return true;
   FileRules rules(FileRules::kReading | FileRules::kWriting);
   for (const char* path : {"/usr", "/lib", "/lib64"}) rules.Allow(path, FileRules::kReading);
-  rules.Allow("/etc/ld.so.cache", FileRules::kReading, /*is_folder=*/false);
+  rules.Allow("/etc/ld.so.cache", FileRules::kReading);
   return rules.Enter();
 }
 

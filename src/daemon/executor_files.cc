@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/executor_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <ranges>
+#include <string_view>
+
+namespace weir::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where distributions put libraries, programs, and settings. /sys describes devices, /proc this process and the
+// machine.
+constexpr std::array kSystem{
+    "/usr", "/bin",  "/sbin",         "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/gnu", "/run/opengl-driver",
+    "/sys", "/snap", "/var/lib/snapd"};
+// Variables of drivers, ICD loaders and the dynamic linker that hold paths, separated by colons.
+constexpr std::array kVariables{"LD_LIBRARY_PATH",   "LD_PRELOAD",         "OCL_ICD_VENDORS",
+                                "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "CUDA_PATH",
+                                "CUDA_HOME",         "ROCM_PATH",          "HIP_PATH"};
+constexpr const char* kVendors = "/etc/OpenCL/vendors";
+
+/// The value of a variable in an executor's environment; empty: it has none.
+std::string ValueOf(const std::string& name, const std::vector<std::string>& environment) {
+  for (const std::string& entry : environment)
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  const char* value = std::getenv(name.c_str());
+  return value != nullptr ? value : "";
+}
+
+/// Adds the folder of a file that is named by an absolute path.
+void AddFolderOf(const std::string& file, std::vector<std::string>& paths) {
+  if (file.starts_with('/')) paths.push_back(fs::path(file).parent_path());
+}
+
+/// Adds the folders of the libraries that the ICD files of a folder name.
+void AddLibrariesOf(const fs::path& vendors, std::vector<std::string>& paths) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(vendors, none)) {
+    std::string library;
+    std::ifstream file(entry.path());
+    if (entry.path().extension() == ".icd" && std::getline(file, library)) AddFolderOf(library, paths);
+  }
+}
+
+/// The minor number in "Device Minor: 1" of NVIDIA's description of a GPU; empty: there is none.
+std::string NvidiaMinor(const fs::path& information) {
+  std::ifstream file(information);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("Device Minor:")) continue;
+    const std::size_t digits = line.find_first_of("0123456789");
+    return digits == std::string::npos ? "" : line.substr(digits);
+  }
+  return {};
+}
+
+bool IsNvidiaCard(std::string_view name) {
+  return name.starts_with("nvidia") && name.size() > 6 &&
+         std::ranges::all_of(name.substr(6), [](unsigned char each) { return std::isdigit(each) != 0; });
+}
+
+/// Whether a file of /dev belongs to no GPU in particular and may be of use to a driver.
+bool MayServeDrivers(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename();
+  std::error_code none;
+  if (entry.is_directory(none))
+    return name == "shm" || name == "accel" || name == "dma_heap" ||
+           (name.starts_with("nvidia") && !IsNvidiaCard(name));
+  return entry.is_character_file(none) && !IsNvidiaCard(name) && !name.starts_with("tty") && !name.starts_with("vcs");
+}
+
+}  // namespace
+
+std::vector<std::string> FilesThatExecutorsRead(const DriverFiles& driver) {
+  std::vector<std::string> paths(kSystem.begin(), kSystem.end());
+  AddFolderOf(driver.program, paths);
+  AddFolderOf(driver.library, paths);
+  if (!driver.peer_list.empty()) paths.push_back(driver.peer_list);
+  AddLibrariesOf(kVendors, paths);
+  for (const char* name : kVariables)
+    for (const auto part : std::views::split(ValueOf(name, driver.environment), ':')) {
+      const std::string path(part.begin(), part.end());
+      if (!path.starts_with('/')) continue;
+      paths.push_back(path);
+      AddLibrariesOf(path, paths);
+    }
+  paths.insert(paths.end(), driver.more.begin(), driver.more.end());
+  // A variable that names all files would undo the rule.
+  std::erase(paths, "/");
+  return paths;
+}
+
+std::vector<std::string> DeviceFilesOf(const GpuName& gpu, const std::string& root) {
+  std::vector<std::string> files, cards, own;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(root + "/dev", none)) {
+    if (IsNvidiaCard(entry.path().filename().string()))
+      cards.push_back(entry.path());
+    else if (MayServeDrivers(entry))
+      files.push_back(entry.path());
+  }
+  for (const auto& entry : fs::directory_iterator(root + "/dev/dri", none))
+    if (!entry.is_directory(none)) cards.push_back(entry.path());
+  if (!gpu.is_gpu) return files;
+  const std::string minor = NvidiaMinor(root + "/proc/driver/nvidia/gpus/" + gpu.pci + "/information");
+  for (const std::string& card : cards) {
+    const std::string name = fs::path(card).filename();
+    const fs::path device = fs::read_symlink(root + "/sys/class/drm/" + name + "/device", none);
+    if (device.filename() == gpu.pci || (!minor.empty() && name == "nvidia" + minor)) own.push_back(card);
+  }
+  const std::vector<std::string>& allowed = own.empty() ? cards : own;
+  files.insert(files.end(), allowed.begin(), allowed.end());
+  return files;
+}
+
+}  // namespace weir::daemon
