@@ -8,8 +8,9 @@
  *   --frames       of each window, then it ends; 0: until SIGTERM
  *   --term         the effect of SIGTERM: a normal end (status 0), or _exit(9) in the handler
  *
- * Its last line is "frames N": the number of frames in all windows. Status 1: it could not do what was asked; 2: GL's
- * state had changed. */
+ * Prints "longest frame N.N ms at TIME": the longest time from one frame of a window to its next, and when that began,
+ * in seconds of the system's clock. Its last line is "frames N": the number of frames in all windows. Status 1: it
+ * could not do what was asked; 2: GL's state had changed. */
 #include <GL/gl.h>
 #include <GL/glx.h>
 #include <X11/Xlib.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { kWindowsMax = 8, kWidth = 320, kHeight = 240 };
@@ -25,13 +27,32 @@ enum { kWindowsMax = 8, kWidth = 320, kHeight = 240 };
 static int windows = 1, threads = 0, single = 0, frames = 100, interval_ms = 0;
 static volatile sig_atomic_t term;
 static _Atomic int shown, wrong;
+static pthread_mutex_t longest_lock = PTHREAD_MUTEX_INITIALIZER;
+static double longest, longest_at;
 
 typedef struct window {
   Display* display;
   Window id;
   GLXContext context;
   int drawn;
+  double last; /* when its last frame ended */
 } window;
+
+static double now(void) {
+  struct timespec t;
+  timespec_get(&t, TIME_UTC);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void end_frame_of(window* it) {
+  const double ended = now();
+  if (it->drawn > 1) { /* the first frame waits for the driver's compiler */
+    pthread_mutex_lock(&longest_lock);
+    if (ended - it->last > longest) longest = ended - it->last, longest_at = it->last;
+    pthread_mutex_unlock(&longest_lock);
+  }
+  it->last = ended;
+}
 
 static void die(const char* what) {
   fprintf(stderr, "weir_windows: %s\n", what);
@@ -95,6 +116,7 @@ static void draw(window* it) {
   if (!is_close(color[0], red) || viewport[2] != kWidth || glXGetCurrentContext() != it->context ||
       glXGetCurrentDrawable() != it->id || glGetError() != GL_NO_ERROR)
     wrong = 1;
+  end_frame_of(it);
   if (interval_ms > 0) usleep((unsigned)interval_ms * 1000);
 }
 
@@ -167,6 +189,7 @@ int main(int argc, char** argv) {
   } else {
     draw_all();
   }
+  printf("longest frame %.1f ms at %.3f\n", longest * 1e3, longest_at);
   printf("frames %d\n", shown);
   return wrong ? 2 : 0;
 }
