@@ -12,9 +12,11 @@
 
 #include "drivers/command_output.h"
 #include "drivers/driver_loop.h"
+#include "drivers/https.h"
 #include "drivers/node_device.h"
 #include "drivers/placement_driver.h"
 #include "drivers/slurm_driver.h"
+#include "http/address.h"
 #include "http/client.h"
 #include "platform/clock.h"
 #include "platform/files.h"
@@ -38,7 +40,7 @@ constexpr const char* kAbout =
 
 constexpr const char* kExamples = R"(
 EXAMPLES
-  weir-engine-driver --engine openstack --url http://controller:8778 --token-file /etc/weir/placement.token --provider gpu1
+  weir-engine-driver --engine openstack --url https://controller/placement --token-file /etc/weir/placement.token --provider gpu1
   weir-engine-driver --engine slurm --licence vgpu --reservation weir-hold --shares 8
   weir-engine-driver --engine slurm --once          # for scripts: set right what there is to set right, and end
   weir-engine-driver --engine slurm --job 4711      # make the job's vGPU and print its name; what spank_weir.so asks
@@ -47,13 +49,14 @@ The node's daemon runs already ('weir serve'), and 'weir oversell strict|static|
 )";
 
 struct Options {
-  std::string engine, url, token, token_file, provider;
+  std::string engine, url, authorities, token, token_file, provider;
   std::string licence = "vgpu", reservation = "weir-hold", slurm_node;
   std::string socket, device, prefix;
   std::int64_t shares = 8;
   std::int64_t interval_ms = 250;
   std::uint32_t job = 0;  // 0: none
   bool once = false;
+  bool plain = false;
 };
 
 void Tell(const std::string& text) { fmt::print(stderr, "weir-engine-driver: {}\n", text); }
@@ -79,9 +82,19 @@ Result<std::string> TokenOf(const Options& options) {
   return token;
 }
 
+/// The token is an administrator's: it is not sent in the clear by mistake.
+Status CheckEncryption(const Options& options, const PlacementPlace& place) {
+  if (place.encrypted || options.plain || http::IsLoopback(place.host)) return Ok();
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("--url {}: the token would be sent without encryption; give the address of https, or --plain "
+                          "on a network where nobody listens",
+                          options.url));
+}
+
 Result<std::unique_ptr<EngineDriver>> MakeEngine(const Options& options) {
   if (options.engine == "openstack") {
     WEIR_TRY(const PlacementPlace place, ParsePlacementUrl(options.url));
+    WEIR_TRY_STATUS(CheckEncryption(options, place));
     const auto ask = [place, options](const http::Call& asked) -> Result<http::Answer> {
       http::Call call = asked;
       call.target = place.base + asked.target;
@@ -90,7 +103,8 @@ Result<std::unique_ptr<EngineDriver>> MakeEngine(const Options& options) {
       WEIR_TRY(const std::string token, TokenOf(options));
       call.headers.emplace_back("X-Auth-Token", token);
       call.headers.emplace_back("Host", fmt::format("{}:{}", place.host, place.port));
-      return http::AskTcp(place.host, place.port, call, kPlacementTimeout);
+      if (!place.encrypted) return http::AskTcp(place.host, place.port, call, kPlacementTimeout);
+      return AskHttps({place.host, place.port, options.authorities}, call, kPlacementTimeout);
     };
     return std::unique_ptr<EngineDriver>(std::make_unique<PlacementDriver>(
         PlacementSettings{.host_provider = options.provider}, ask, [](Duration d) { std::this_thread::sleep_for(d); },
@@ -262,7 +276,11 @@ void Declare(platform::ServiceOptions& command_line, Options& options) {
                    "its own");
   command_line.Add("--socket", "PATH", options.socket,
                    "the node's control socket (default: $WEIR_SOCKET, else that of the run folder)");
-  command_line.Add("--url", "URL", options.url, "openstack: address of Placement, http://HOST[:PORT][/PATH]");
+  command_line.Add("--url", "URL", options.url, "openstack: address of Placement, https://HOST[:PORT][/PATH]");
+  command_line.Add("--authorities", "FILE", options.authorities,
+                   "openstack: certificates of authorities that may have signed Placement's (default: the system's)");
+  command_line.AddFlag("--plain", options.plain,
+                       "openstack: send the token without encryption to an address of http that is not this machine's");
   command_line.Add("--token-file", "FILE", options.token_file,
                    "openstack: a file with the token; read again at each request");
   command_line.Add("--token", "TEXT", options.token,

@@ -58,19 +58,19 @@ Result<Json> ObjectIn(const http::Answer& answer) {
 }  // namespace
 
 Result<PlacementPlace> ParsePlacementUrl(std::string_view url) {
-  constexpr std::string_view kScheme = "http://";
+  constexpr std::string_view kHttps = "https://", kHttp = "http://";
   const auto wrong = [&](std::string_view why) {
     return Fail(Errc::kInvalidArgument,
-                fmt::format("'{}' is not an address of OpenStack Placement: {}; give http://HOST[:PORT][/PATH], "
-                            "and for https a proxy on this machine",
+                fmt::format("'{}' is not an address of OpenStack Placement: {}; give https://HOST[:PORT][/PATH]",
                             Printable(url), why));
   };
-  if (!url.starts_with(kScheme)) return wrong("it doesn't begin with http://");
-  std::string_view rest = url.substr(kScheme.size());
+  PlacementPlace place;
+  place.encrypted = url.starts_with(kHttps);
+  if (!place.encrypted && !url.starts_with(kHttp)) return wrong("it begins with neither https:// nor http://");
+  std::string_view rest = url.substr((place.encrypted ? kHttps : kHttp).size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   std::string_view host = rest.substr(0, slash), base = rest.substr(slash);
   while (base.ends_with('/')) base.remove_suffix(1);
-  PlacementPlace place;
   const std::size_t colon = host.ends_with(']') ? std::string_view::npos : host.rfind(':');
   if (colon != std::string_view::npos) {
     const std::string_view port = host.substr(colon + 1);
@@ -79,7 +79,7 @@ Result<PlacementPlace> ParsePlacementUrl(std::string_view url) {
       return wrong("its port isn't 1 to 65535");
     host = host.substr(0, colon);
   } else {
-    place.port = 80;
+    place.port = place.encrypted ? 443 : 80;
   }
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   const auto plain = [](char c) { return c > ' ' && c <= '~' && c != '?' && c != '#' && c != '@'; };

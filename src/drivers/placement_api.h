@@ -17,10 +17,11 @@ namespace weir::drivers {
 /// The API version in use: parents may be set later (1.37), and creating a provider returns its body (1.20).
 inline constexpr const char* kPlacementVersion = "placement 1.37";
 
-/// The server's address: "http://HOST[:PORT][/PATH]".
+/// The server's address: "https://HOST[:PORT][/PATH]", or the same with http.
 struct PlacementPlace {
+  bool encrypted = true;
   std::string host;
-  std::uint16_t port = 8778;
+  std::uint16_t port = 443;
   std::string base;  // "" or "/placement"
 };
 Result<PlacementPlace> ParsePlacementUrl(std::string_view url);
