@@ -12,7 +12,7 @@
 namespace weir::drivers {
 
 struct HttpsServer {
-  std::string host;           // also the name that the certificate must have; an IPv6 address without brackets
+  std::string host;  // also the name that the certificate must have; an IPv6 address without brackets
   std::uint16_t port = 443;
   std::string authorities{};  // a file of certificates; empty: the system's
 };

@@ -114,8 +114,8 @@ TEST(PlacementApi, ReadsUrls) {
   EXPECT_FALSE(ParsePlacementUrl("http://a").value().encrypted);
   EXPECT_EQ(ParsePlacementUrl("https://a/placement").value().port, 443);
   EXPECT_TRUE(ParsePlacementUrl("https://a").value().encrypted);
-  for (const char* bad : {"", "controller", "ftp://a", "https:/a", "https://", "http://", "http://:1", "http://a:0", "http://a:65536",
-                          "http://a:1x", "http://a b", "http://u@a", "http://a/?x"})
+  for (const char* bad : {"", "controller", "ftp://a", "https:/a", "https://", "http://", "http://:1", "http://a:0",
+                          "http://a:65536", "http://a:1x", "http://a b", "http://u@a", "http://a/?x"})
     EXPECT_EQ(CodeOf(ParsePlacementUrl(bad)), Errc::kInvalidArgument) << bad;
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver for OpenStack and a server of HTTPS: whom it trusts, and that its token goes to nobody else."""
 import http.server
+import json
 import os
 import shutil
 import ssl
@@ -16,18 +17,25 @@ TOKEN = "token-of-an-administrator"
 
 
 class Placement(http.server.BaseHTTPRequestHandler):
-    """Answers that the resource provider is not there, and keeps the tokens that it is shown."""
+    """Has no resource provider and lets nobody make one. Keeps what it is asked, and the tokens."""
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self):
-        self.server.tokens.append(self.headers.get("X-Auth-Token"))
-        self.server.paths.append(self.path)
-        body = b'{"resource_providers": []}'
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+    def answer(self, status, body):
+        self.server.asked.append((self.command, self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+        self.server.tokens.add(self.headers.get("X-Auth-Token"))
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer(200, b'{"resource_providers": []}')
+
+    def do_PUT(self):
+        self.answer(204, b"")
+
+    def do_POST(self):
+        self.answer(403, b"{}")
 
     def log_message(self, *_):
         pass
@@ -54,7 +62,7 @@ class Https(unittest.TestCase):
 
     def serve(self, certificate=None):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Placement)
-        server.tokens, server.paths = [], []
+        server.tokens, server.asked = set(), []
         server.handle_error = lambda *_: None  # a client that refuses the certificate
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -84,25 +92,27 @@ class Https(unittest.TestCase):
         certificate = self.certificate("localhost")
         server = self.serve(certificate)
         said = self.drive(self.url(server), "--authorities", certificate[0])
-        self.assertIn("gpu1", said)
-        self.assertEqual(set(server.tokens), {TOKEN})
-        self.assertTrue(all(path.startswith("/placement/resource_providers") for path in server.paths), server.paths)
+        self.assertIn("asked OpenStack Placement for POST /resource_providers: HTTP 403", said)
+        self.assertEqual(server.tokens, {TOKEN})
+        self.assertIn(("PUT", "/placement/resource_classes/CUSTOM_VGPU_SHARE", b""), server.asked)
+        posted = [json.loads(body) for method, path, body in server.asked if (method, path) == ("POST", "/placement/resource_providers")]
+        self.assertTrue(posted and posted[0]["name"].startswith("gpu1"), server.asked)
 
     def test_a_server_of_an_unknown_authority_gets_nothing(self):
         server = self.serve(self.certificate("localhost"))
         self.assertIn("certificate", self.drive(self.url(server)))
-        self.assertEqual(server.tokens, [])
+        self.assertEqual(server.tokens, set())
 
     def test_a_server_of_another_name_gets_nothing(self):
         certificate = self.certificate("elsewhere")
         server = self.serve(certificate)
         self.assertIn("localhost", self.drive(self.url(server), "--authorities", certificate[0]))
-        self.assertEqual(server.tokens, [])
+        self.assertEqual(server.tokens, set())
 
     def test_a_server_without_encryption_is_named_as_such(self):
         server = self.serve()
         self.assertIn("asking https://localhost", self.drive(self.url(server)))
-        self.assertEqual(server.tokens, [])
+        self.assertEqual(server.tokens, set())
 
     def test_the_token_leaves_this_machine_encrypted_only(self):
         said = self.drive("http://placement.invalid:8778")
@@ -110,7 +120,7 @@ class Https(unittest.TestCase):
         self.assertIn("without encryption", said)
         server = self.serve()
         self.drive(self.url(server, scheme="http"))  # this machine
-        self.assertEqual(set(server.tokens), {TOKEN})
+        self.assertEqual(server.tokens, {TOKEN})
 
 
 if __name__ == "__main__":
