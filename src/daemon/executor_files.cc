@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <ranges>
+#include <sstream>
 #include <string_view>
 
 namespace weir::daemon {
@@ -49,6 +49,16 @@ void AddLibrariesOf(const fs::path& vendors, std::vector<std::string>& paths) {
   }
 }
 
+/// Adds the absolute paths of a list that is separated by colons.
+void AddPathsIn(const std::string& list, std::vector<std::string>& paths) {
+  std::istringstream parts(list);
+  for (std::string path; std::getline(parts, path, ':');) {
+    if (!path.starts_with('/')) continue;
+    paths.push_back(path);
+    AddLibrariesOf(path, paths);
+  }
+}
+
 /// The minor number in "Device Minor: 1" of NVIDIA's description of a GPU; empty: there is none.
 std::string NvidiaMinor(const fs::path& information) {
   std::ifstream file(information);
@@ -65,14 +75,17 @@ bool IsNvidiaCard(std::string_view name) {
          std::ranges::all_of(name.substr(6), [](unsigned char each) { return std::isdigit(each) != 0; });
 }
 
-/// Whether a file of /dev belongs to no GPU in particular and may be of use to a driver.
-bool MayServeDrivers(const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename();
-  std::error_code none;
-  if (entry.is_directory(none))
-    return name == "shm" || name == "accel" || name == "dma_heap" ||
-           (name.starts_with("nvidia") && !IsNvidiaCard(name));
-  return entry.is_character_file(none) && !IsNvidiaCard(name) && !name.starts_with("tty") && !name.starts_with("vcs");
+// Files of /dev that drivers open beside those of a GPU: memory of zeros, random bytes, and what all GPUs of a driver
+// share (AMD's kfd, WSL's dxg, memory for buffers). NVIDIA's and the accelerators' names have numbers or endings.
+constexpr std::array kSharedDevices{"null", "zero", "full", "random",   "urandom",
+                                    "shm",  "kfd",  "dxg",  "dma_heap", "udmabuf"};
+constexpr std::array kSharedPrefixes{"nvidia", "nvhost", "nvmap", "mali", "accel", "apex"};
+
+/// Whether a file of /dev belongs to no GPU in particular and is of use to a driver.
+bool ServesDrivers(const std::string& name) {
+  if (IsNvidiaCard(name)) return false;
+  return std::ranges::find(kSharedDevices, name) != kSharedDevices.end() ||
+         std::ranges::any_of(kSharedPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
 }  // namespace
@@ -83,13 +96,7 @@ std::vector<std::string> FilesThatExecutorsRead(const DriverFiles& driver) {
   AddFolderOf(driver.library, paths);
   if (!driver.peer_list.empty()) paths.push_back(driver.peer_list);
   AddLibrariesOf(kVendors, paths);
-  for (const char* name : kVariables)
-    for (const auto part : std::views::split(ValueOf(name, driver.environment), ':')) {
-      const std::string path(part.begin(), part.end());
-      if (!path.starts_with('/')) continue;
-      paths.push_back(path);
-      AddLibrariesOf(path, paths);
-    }
+  for (const char* name : kVariables) AddPathsIn(ValueOf(name, driver.environment), paths);
   paths.insert(paths.end(), driver.more.begin(), driver.more.end());
   // A variable that names all files would undo the rule.
   std::erase(paths, "/");
@@ -100,19 +107,21 @@ std::vector<std::string> DeviceFilesOf(const GpuName& gpu, const std::string& ro
   std::vector<std::string> files, cards, own;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(root + "/dev", none)) {
-    if (IsNvidiaCard(entry.path().filename().string()))
+    const std::string name = entry.path().filename();
+    if (IsNvidiaCard(name))
       cards.push_back(entry.path());
-    else if (MayServeDrivers(entry))
+    else if (ServesDrivers(name))
       files.push_back(entry.path());
   }
   for (const auto& entry : fs::directory_iterator(root + "/dev/dri", none))
     if (!entry.is_directory(none)) cards.push_back(entry.path());
   if (!gpu.is_gpu) return files;
   const std::string minor = NvidiaMinor(root + "/proc/driver/nvidia/gpus/" + gpu.pci + "/information");
+  const std::string nvidia = "nvidia" + minor;
   for (const std::string& card : cards) {
-    const std::string name = fs::path(card).filename();
-    const fs::path device = fs::read_symlink(root + "/sys/class/drm/" + name + "/device", none);
-    if (device.filename() == gpu.pci || (!minor.empty() && name == "nvidia" + minor)) own.push_back(card);
+    const fs::path name = fs::path(card).filename();
+    const fs::path device = fs::read_symlink(fs::path(root + "/sys/class/drm") / name / "device", none);
+    if (device.filename() == gpu.pci || (!minor.empty() && name == nvidia)) own.push_back(card);
   }
   const std::vector<std::string>& allowed = own.empty() ? cards : own;
   files.insert(files.end(), allowed.begin(), allowed.end());

@@ -103,6 +103,8 @@ void ExecutorHost::OnClient() {
                                                 .environment = spec.environment,
                                                 .more = setup_.reads});
     spec.files->devices = DeviceFilesOf(setup_.gpu);
+    for (const std::string& path : setup_.reads)
+      if (path.starts_with("/dev/")) spec.files->devices.push_back(path);
   }
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);

@@ -37,7 +37,8 @@ struct ExecutorSetup {
   std::vector<std::string> peers{};  // sockets of relays to peers, which run parts of launches
   std::string peer_list{};           // file that lists more peers; empty: none
   GpuName gpu{};
-  std::vector<std::string> reads{};  // absolute paths that executors with users of their own may read in addition
+  std::vector<std::string> reads{};  // absolute paths that executors with users of their own may read in addition;
+                                     // those of /dev they may open
 };
 
 class ExecutorHost {

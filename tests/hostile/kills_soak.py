@@ -108,7 +108,7 @@ class Soak:
         on_vgpu = [e2e.WEIR, "run", "--run-dir", self.node.run_dir, "--vgpu", tenant, "--"]
         environment = {}
         if tenant == GAME:
-            command = [*on_vgpu, WINDOWS, "--frames", "0", "--interval-ms", "10"]
+            command = [*on_vgpu, WINDOWS, "--frames", "0", "--interval-ms", "10", "--longest"]
             environment = self.display.environment
         elif tenant == REMOTE:
             command = [e2e.WEIR, "run", "--run-dir", os.path.join(self.folder, "run"), "--node", f"127.0.0.1:{self.port}", "--token",

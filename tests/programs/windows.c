@@ -2,15 +2,17 @@
  * A GLX program with one or more windows. It checks after each frame that GL's state is unchanged.
  *
  *   weir_windows [--windows N] [--threads] [--single] [--frames N] [--interval-ms N] [--term clean|_exit]
+ *                [--longest]
  *
  *   --threads      a thread, a display connection and a context for each window; otherwise one thread serves all
  *   --single       single-buffered windows: a frame ends with glFlush, every other one with glFinish
  *   --frames       of each window, then it ends; 0: until SIGTERM
  *   --term         the effect of SIGTERM: a normal end (status 0), or _exit(9) in the handler
+ *   --longest      prints "longest frame N.N ms at TIME": the longest time from one frame of a window to its next, and
+ *                  when that began, in seconds of the system's clock
  *
- * Prints "longest frame N.N ms at TIME": the longest time from one frame of a window to its next, and when that began,
- * in seconds of the system's clock. Its last line is "frames N": the number of frames in all windows. Status 1: it
- * could not do what was asked; 2: GL's state had changed. */
+ * Its last line is "frames N": the number of frames in all windows. Status 1: it could not do what was asked; 2: GL's
+ * state had changed. */
 #include <GL/gl.h>
 #include <GL/glx.h>
 #include <X11/Xlib.h>
@@ -24,7 +26,7 @@
 
 enum { kWindowsMax = 8, kWidth = 320, kHeight = 240 };
 
-static int windows = 1, threads = 0, single = 0, frames = 100, interval_ms = 0;
+static int windows = 1, threads = 0, single = 0, frames = 100, interval_ms = 0, print_longest = 0;
 static volatile sig_atomic_t term;
 static _Atomic int shown, wrong;
 static pthread_mutex_t longest_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -164,6 +166,8 @@ int main(int argc, char** argv) {
       threads = 1;
     else if (strcmp(argv[i], "--single") == 0)
       single = 1;
+    else if (strcmp(argv[i], "--longest") == 0)
+      print_longest = 1;
     else if (strcmp(argv[i], "--windows") == 0)
       windows = atoi(value), ++i;
     else if (strcmp(argv[i], "--frames") == 0)
@@ -189,7 +193,7 @@ int main(int argc, char** argv) {
   } else {
     draw_all();
   }
-  printf("longest frame %.1f ms at %.3f\n", longest * 1e3, longest_at);
+  if (print_longest) printf("longest frame %.1f ms at %.3f\n", longest * 1e3, longest_at);
   printf("frames %d\n", shown);
   return wrong ? 2 : 0;
 }
