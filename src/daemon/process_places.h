@@ -18,8 +18,8 @@ class ProcessPlaces {
   /// Descriptors of an attached process: its socket, and an executor's pidfd. Before the process takes its Welcome, the
   /// three descriptors in that message count against the same limit (ETOOMANYREFS).
   static constexpr std::size_t kPerProcess = 3;
-  /// Descriptors of a vGPU: two listeners, the doorbell, the region, and the executor's process and socket.
-  static constexpr std::size_t kPerVgpu = 6;
+  /// Descriptors of a vGPU: two listeners, the doorbell, two regions, and the executor's process and socket.
+  static constexpr std::size_t kPerVgpu = 7;
   /// Descriptors for files, helpers, control connections and connections that have not sent Hello. If a quarter of the
   /// limit is less, the quarter is used.
   static constexpr std::size_t kOther = 256;

@@ -157,7 +157,11 @@ struct Controls {
   }
 };
 
-/// One vGPU's region, attach socket and processes.
+/// One vGPU's regions, attach socket and processes.
+///
+/// The vGPU's executors, which the daemon starts, share a region of their own: what else its owner runs can neither lift
+/// their limits nor take back what they have spent. Both regions hold the same words; what is spent of the allowance of
+/// one is taken from the other one's at the next reading.
 class VgpuGate {
  public:
   /// Listens on `socket_path` with mode 0666; the folder's mode also limits access. Only `owner_uid` and root may
@@ -179,24 +183,34 @@ class VgpuGate {
   /// may not attach; the connection was refused and closed. `is_executor`: whether a pid is that of an executor of this
   /// vGPU, which may attach as any user.
   Result<platform::Fd> Accept(const std::function<bool(pid_t)>& is_executor = {});
-  /// Reads and answers the Hello of an accepted connection that is readable. After an error the peer has been told the
+  /// Reads and answers the Hello of an accepted connection that is readable. A process that is `places.executor_pid` gets
+  /// the region of the executors. After an error the peer has been told the
   /// reason, if possible. kResourceExhausted: there is no place, and the agent of the peer waits for one.
   Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, const Places& places = {});
   void Detach(ProcessId id);
   [[nodiscard]] const std::map<ProcessId, std::unique_ptr<ProcessGate>>& processes() const { return processes_; }
 
   /// Renews the heartbeat, by which agents see that the daemon lives.
-  void Beat(std::int64_t now_ns) { page().heartbeat_ns.store(now_ns, std::memory_order_relaxed); }
+  void Beat(std::int64_t now_ns) {
+    beat_ns_ = now_ns;
+    InBoth([now_ns](proto::VgpuRegion& page) { page.heartbeat_ns.store(now_ns, std::memory_order_relaxed); });
+  }
   void Publish(const Controls& controls);
   /// The number of the last published memory order; 0: none yet.
   [[nodiscard]] std::uint32_t memory_order() const { return memory_order_; }
   /// Requests that agents ring the doorbell. `points`: a set of proto::kRingAtEntry and kRingAtEnd.
-  void WantDoorbell(std::uint32_t points) { page().doorbell_wanted.store(points, std::memory_order_seq_cst); }
-  /// The allowance, clamped to ± kBelievableNs.
-  [[nodiscard]] std::int64_t AllowanceNs() const {
-    return std::clamp(page().allowance_ns.load(std::memory_order_relaxed), -kBelievableNs, kBelievableNs);
+  void WantDoorbell(std::uint32_t points) {
+    doorbell_wanted_ = points;
+    InBoth([points](proto::VgpuRegion& page) { page.doorbell_wanted.store(points, std::memory_order_seq_cst); });
   }
-  void Grant(std::int64_t delta_ns) { page().allowance_ns.fetch_add(delta_ns, std::memory_order_relaxed); }
+  /// Upper bound of what is believed to be spent of one region between two readings.
+  static constexpr std::int64_t kSpentMaxNs = 50LL * 1'000'000'000;
+  /// The allowance that is left, clamped to ± kBelievableNs: what was granted, minus what was spent of either region. A
+  /// region can't get back more than was spent of it.
+  [[nodiscard]] std::int64_t AllowanceNs();
+  void Grant(std::int64_t delta_ns);
+  /// How often the allowance in a region was one that no agent leaves there.
+  [[nodiscard]] std::uint64_t ForgedAllowances() const { return forged_allowances_; }
   /// Wakes all threads that wait, for an allowance, a pace or a memory order.
   void Wake();
   /// Wakes the thread whose turn it is (gate/turns.h). That thread wakes the next one while there is allowance left.
@@ -204,12 +218,27 @@ class VgpuGate {
   /// Sends a command to every attached agent. Returns the processes that can't take the message and must be detached.
   std::vector<ProcessId> Tell(proto::CommandKind command, std::uint64_t argument);
   /// How often an agent has failed open, by the agents' own count.
-  [[nodiscard]] std::uint64_t FailOpens() const { return page().fail_opens.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t FailOpens() const;
 
  private:
+  /// A region that agents share with the daemon.
+  struct Shared {
+    platform::SharedRegion region{};
+    std::int64_t spent_ns = 0;  // of its allowance, so far
+    [[nodiscard]] bool exists() const { return static_cast<bool>(region.fd); }
+    [[nodiscard]] proto::VgpuRegion& page() const { return *region.mapping.As<proto::VgpuRegion>(); }
+  };
   VgpuGate(VgpuId id, std::string socket_path, uid_t owner_uid, const proto::CpuMask& device_cpus)
       : id_(id), socket_path_(std::move(socket_path)), owner_uid_(owner_uid), device_cpus_(device_cpus) {}
-  [[nodiscard]] proto::VgpuRegion& page() const { return *region_.mapping.As<proto::VgpuRegion>(); }
+  template <typename Change>
+  void InBoth(const Change& change) {
+    change(programs_.page());
+    if (executors_.exists()) change(executors_.page());
+  }
+  Result<Shared> MakeRegion() const;
+  Result<Shared*> RegionOf(bool is_executor);
+  void WriteControls(proto::VgpuRegion& page, bool memory) const;
+  std::int64_t TakeSpent(Shared& shared);
   Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, const Places& places) const;
   [[nodiscard]] Status HasPlace(const platform::Peer& peer, const Places& places) const;
   [[nodiscard]] Status MayAttach(const platform::Peer& peer, bool is_executor) const;
@@ -220,10 +249,14 @@ class VgpuGate {
   proto::CpuMask device_cpus_;
   platform::Fd listener_;
   platform::Fd doorbell_;
-  platform::SharedRegion region_;
+  Shared programs_, executors_;  // the second one is made for the first executor
+  // What both regions hold.
+  std::int64_t allowance_ns_ = 0;  // as of the last AllowanceNs or Grant
+  std::int64_t beat_ns_ = 0;
   std::uint64_t messages_sent_ = 0;
-  std::uint32_t memory_order_ = 0;
+  std::uint32_t memory_order_ = 0, doorbell_wanted_ = 0;
   Controls published_;
+  std::uint64_t forged_allowances_ = 0;
   std::map<ProcessId, std::unique_ptr<ProcessGate>> processes_;
 };
 

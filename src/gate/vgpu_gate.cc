@@ -30,10 +30,32 @@ Result<std::unique_ptr<VgpuGate>> VgpuGate::Make(VgpuId id, const std::string& s
   WEIR_TRY(gate->listener_, platform::ListenSeqPacket(socket_path, 0666));
   gate->doorbell_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!gate->doorbell_) return platform::ErrnoError("making an eventfd", errno);
-  WEIR_TRY(gate->region_, platform::MakeSharedRegion("weir-vgpu-" + std::to_string(id.value), proto::kVgpuRegionBytes));
-  proto::InitHeader(gate->page().header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes, id.value);
+  WEIR_TRY(gate->programs_, gate->MakeRegion());
   gate->Beat(now_ns);
   return gate;
+}
+
+Result<VgpuGate::Shared> VgpuGate::MakeRegion() const {
+  Shared shared;
+  WEIR_TRY(shared.region,
+           platform::MakeSharedRegion("weir-vgpu-" + std::to_string(id_.value), proto::kVgpuRegionBytes));
+  proto::VgpuRegion& page = shared.page();
+  proto::InitHeader(page.header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes, id_.value);
+  page.heartbeat_ns.store(beat_ns_, std::memory_order_relaxed);
+  page.doorbell_wanted.store(doorbell_wanted_, std::memory_order_relaxed);
+  page.messages_sent.store(messages_sent_, std::memory_order_relaxed);
+  page.allowance_ns.store(allowance_ns_, std::memory_order_relaxed);
+  return shared;
+}
+
+Result<VgpuGate::Shared*> VgpuGate::RegionOf(bool is_executor) {
+  if (!is_executor) return &programs_;
+  if (!executors_.exists()) {
+    static_cast<void>(AllowanceNs());  // what the new region begins with
+    WEIR_TRY(executors_, MakeRegion());
+    if (memory_order_ != 0) WriteControls(executors_.page(), /*memory=*/true);
+  }
+  return &executors_;
 }
 
 VgpuGate::~VgpuGate() {
@@ -96,11 +118,13 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, co
   if (!hello) return Refuse(std::move(connection), std::move(hello).error());
   auto region = platform::MakeSharedRegion("weir-process-" + std::to_string(id.value), proto::kProcessRegionBytes);
   if (!region) return Refuse(std::move(connection), std::move(region).error());
+  const auto shared = RegionOf(places.executor_pid != 0 && peer.pid == places.executor_pid);
+  if (!shared) return Refuse(std::move(connection), shared.error());
   proto::InitHeader(region->mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
                     proto::kProcessRegionBytes, id.value);
   const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
   std::array<int, proto::kWelcomeFds> fds{};
-  fds[proto::kVgpuRegionFd] = region_.fd.get();
+  fds[proto::kVgpuRegionFd] = (*shared)->region.fd.get();
   fds[proto::kProcessRegionFd] = region->fd.get();
   fds[proto::kDoorbellFd] = doorbell_.get();
   WEIR_TRY_STATUS(platform::SendPacket(connection.get(), proto::Encode(welcome), fds));
@@ -114,31 +138,80 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, co
 void VgpuGate::Detach(ProcessId id) { processes_.erase(id); }
 
 void VgpuGate::Publish(const Controls& controls) {
-  page().frame_interval_ns.store(controls.frame_interval_ns, std::memory_order_relaxed);
-  page().frame_sync.store(static_cast<std::uint32_t>(controls.frame_sync), std::memory_order_relaxed);
-  page().frame_start.store(static_cast<std::uint32_t>(controls.frame_start), std::memory_order_relaxed);
-  page().cap_ppm.store(controls.cap_ppm, std::memory_order_relaxed);
-  if (memory_order_ == 0 || !controls.SameMemory(published_)) {
-    page().memory_order.store(++memory_order_, std::memory_order_release);  // odd: readers retry
-    page().memory_limit_slots.store(controls.memory_limit_slots, std::memory_order_release);
-    page().memory_elastic.store(controls.memory_elastic ? 1 : 0, std::memory_order_release);
-    page().memory_here_slots.store(controls.memory_here_slots, std::memory_order_release);
-    page().memory_max_slots.store(controls.memory_max_slots, std::memory_order_release);
-    page().memory_order.store(++memory_order_, std::memory_order_release);
-  }
+  const bool memory = memory_order_ == 0 || !controls.SameMemory(published_);
+  if (memory) memory_order_ += 2;
   published_ = controls;
-  page().mode.store(static_cast<std::uint32_t>(controls.mode), std::memory_order_release);
+  InBoth([this, memory](proto::VgpuRegion& page) { WriteControls(page, memory); });
   Wake();
 }
 
+/// `memory`: also the words of elastic memory, which have changed.
+void VgpuGate::WriteControls(proto::VgpuRegion& page, bool memory) const {
+  page.frame_interval_ns.store(published_.frame_interval_ns, std::memory_order_relaxed);
+  page.frame_sync.store(static_cast<std::uint32_t>(published_.frame_sync), std::memory_order_relaxed);
+  page.frame_start.store(static_cast<std::uint32_t>(published_.frame_start), std::memory_order_relaxed);
+  page.cap_ppm.store(published_.cap_ppm, std::memory_order_relaxed);
+  if (memory) {
+    page.memory_order.store(memory_order_ - 1, std::memory_order_release);  // odd: readers retry
+    page.memory_limit_slots.store(published_.memory_limit_slots, std::memory_order_release);
+    page.memory_elastic.store(published_.memory_elastic ? 1 : 0, std::memory_order_release);
+    page.memory_here_slots.store(published_.memory_here_slots, std::memory_order_release);
+    page.memory_max_slots.store(published_.memory_max_slots, std::memory_order_release);
+    page.memory_order.store(memory_order_, std::memory_order_release);
+  }
+  page.mode.store(static_cast<std::uint32_t>(published_.mode), std::memory_order_release);
+}
+
+/// What was spent of a region's allowance since the last call, within bounds. An allowance beyond them is corrected.
+std::int64_t VgpuGate::TakeSpent(Shared& shared) {
+  std::int64_t spent = 0;
+  const bool beyond =
+      __builtin_sub_overflow(allowance_ns_, shared.page().allowance_ns.load(std::memory_order_relaxed), &spent);
+  const std::int64_t believed = beyond ? 0 : std::clamp(spent, -shared.spent_ns, kSpentMaxNs);
+  if (believed != spent) {
+    ++forged_allowances_;
+    shared.page().allowance_ns.fetch_add(
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(spent) - static_cast<std::uint64_t>(believed)),
+        std::memory_order_relaxed);
+  }
+  shared.spent_ns = std::min(shared.spent_ns + believed, kBelievableNs);
+  return believed;
+}
+
+std::int64_t VgpuGate::AllowanceNs() {
+  const std::int64_t by_programs = TakeSpent(programs_);
+  if (executors_.exists()) {
+    const std::int64_t by_executors = TakeSpent(executors_);
+    if (by_programs != 0) executors_.page().allowance_ns.fetch_sub(by_programs, std::memory_order_relaxed);
+    if (by_executors != 0) programs_.page().allowance_ns.fetch_sub(by_executors, std::memory_order_relaxed);
+    allowance_ns_ -= by_executors;
+  }
+  allowance_ns_ -= by_programs;
+  return std::clamp(allowance_ns_, -kBelievableNs, kBelievableNs);
+}
+
+void VgpuGate::Grant(std::int64_t delta_ns) {
+  allowance_ns_ += delta_ns;
+  InBoth([delta_ns](proto::VgpuRegion& page) { page.allowance_ns.fetch_add(delta_ns, std::memory_order_relaxed); });
+}
+
+std::uint64_t VgpuGate::FailOpens() const {
+  const auto of = [](const Shared& shared) { return shared.page().fail_opens.load(std::memory_order_relaxed); };
+  return of(programs_) + (executors_.exists() ? of(executors_) : 0);
+}
+
 void VgpuGate::Wake() {
-  page().wake_word.fetch_add(1, std::memory_order_release);
-  platform::FutexWakeAll(page().wake_word);
+  InBoth([](proto::VgpuRegion& page) {
+    page.wake_word.fetch_add(1, std::memory_order_release);
+    platform::FutexWakeAll(page.wake_word);
+  });
 }
 
 void VgpuGate::WakeNext() {
-  page().wake_word.fetch_add(1, std::memory_order_release);
-  gate::WakeNext(page());
+  InBoth([](proto::VgpuRegion& page) {
+    page.wake_word.fetch_add(1, std::memory_order_release);
+    gate::WakeNext(page);
+  });
 }
 
 std::vector<ProcessId> VgpuGate::Tell(proto::CommandKind command, std::uint64_t argument) {
@@ -147,7 +220,7 @@ std::vector<ProcessId> VgpuGate::Tell(proto::CommandKind command, std::uint64_t 
   for (const auto& [id, process] : processes_)
     if (!process->Send({messages_sent_, command, argument})) deaf.push_back(id);
   // Stored after the messages were sent, so that an agent that reads the count finds them.
-  page().messages_sent.store(messages_sent_, std::memory_order_release);
+  InBoth([this](proto::VgpuRegion& page) { page.messages_sent.store(messages_sent_, std::memory_order_release); });
   Wake();
   return deaf;
 }

@@ -6,13 +6,17 @@
   attach COUNT SOCKET HEX     COUNT connections that send HEX and stay open: prints how many were welcomed
   hello SOCKET TYPE HEX       one connection that sends HEX: prints the answer's bytes, or "closed" or "silence"
   kill                        for each line "PID": kills that process
+  region SOCKET HEX           attaches with HEX and overwrites the vGPU's region without end: prints "begun", and at the
+                              end how often it wrote
 """
+import mmap
 import os
 import random
 import resource
 import select
 import signal
 import socket
+import struct
 import sys
 
 KINDS = {"packet": socket.SOCK_SEQPACKET, "stream": socket.SOCK_STREAM}
@@ -141,6 +145,32 @@ def kill():
             say("killed")
         except OSError as error:
             say(error)
+
+
+# Places in a vGPU's region (src/proto/gate_layout.h).
+MODE, HEARTBEAT, LIMIT, ALLOWANCE = 64, 72, 92, 192
+OPEN_GATE = 0
+DAYS_AHEAD = 1 << 60
+
+
+def region(path, message):
+    there = connect(path, blocking=True)
+    there.send(bytes.fromhex(message))
+    welcome, descriptors, _, _ = socket.recv_fds(there, 512, 3)
+    if welcome[6:8] != WELCOME or len(descriptors) != 3:
+        return say("refused")
+    words = mmap.mmap(descriptors[0], os.fstat(descriptors[0]).st_size)
+    say("begun")
+    writes = 0
+    while not select.select([sys.stdin], [], [], 0.001)[0]:
+        struct.pack_into("<I", words, MODE, OPEN_GATE)
+        struct.pack_into("<I", words, LIMIT, 0)
+        struct.pack_into("<q", words, HEARTBEAT, (0, DAYS_AHEAD)[writes % 2])
+        # A great allowance, and refunds that are small enough to be believed.
+        before = struct.unpack_from("<q", words, ALLOWANCE)[0]
+        struct.pack_into("<q", words, ALLOWANCE, (DAYS_AHEAD, before + 10_000_000)[writes % 8 > 0])
+        writes += 1
+    say(writes)
 
 
 if __name__ == "__main__":

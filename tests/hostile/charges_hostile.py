@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant repeatedly kills its executors. The device is emulated: its ground truth says what was used of it. With
 `long`, over a minute."""
+import os
+import struct
 import sys
 import time
 
@@ -78,6 +80,24 @@ class Killed(Charges):
             time.sleep(0.01)
         span = time.monotonic() - start
         self.check("looping", self.used() - begun, charged, span, CAP, f"{kills} kills")
+
+
+class Overwritten(Charges):
+    def test_an_owner_that_overwrites_its_vgpus_region_lifts_no_cap_of_its_executor(self):
+        self.node.create("greedy", cap=CAP, owner_uid=TENANT.pw_uid)
+        self.start(whole_launches(0.008, ahead=4), "greedy", user=TENANT)
+        self.wait_busy("greedy")
+        hello = b"WAT1" + struct.pack("<HHHHH", 1, 1, 1, 1, 4) + b"\x04fake"
+        attacker = self.attack(TENANT, "region", os.path.join(self.node.run_dir, "vgpu/greedy.sock"), hello.hex())
+        self.assertEqual(attacker.says(), "begun")
+        time.sleep(1)  # what it had before counts for the cap, too
+        charged, start, begun = self.node.gpu_ns()["greedy"], time.monotonic(), self.used()
+        while self.go_on(start, ENDS_MIN):
+            time.sleep(0.1)
+        span = time.monotonic() - start
+        self.check("greedy", self.used() - begun, charged, span, CAP, "overwritten without end")
+        attacker.order("end")
+        self.assertGreater(int(attacker.says()), 1000)
 
 
 class Endless(Charges):
