@@ -82,17 +82,19 @@ class ExecutorProcess : public ::testing::Test {
   }
   void Launch(RawClient& client, const char* name, std::initializer_list<std::uint32_t> buffers, std::uint64_t items,
               std::uint32_t event = 0) {
-    client.Send(proto::cl::CreateKernel{.id = raw::kKernel, .program = raw::kProgram, .name = name});
+    LaunchIn(raw::kQueue, raw::kKernel, client, name, buffers, items, event);
+  }
+  void LaunchIn(std::uint32_t queue, std::uint32_t kernel, RawClient& client, const char* name,
+                std::initializer_list<std::uint32_t> buffers, std::uint64_t items, std::uint32_t event = 0) {
+    client.Send(proto::cl::CreateKernel{.id = kernel, .program = raw::kProgram, .name = name});
     std::uint32_t index = 0;
     for (const std::uint32_t buffer : buffers)
-      client.Send(proto::cl::SetArg{.kernel = raw::kKernel,
+      client.Send(proto::cl::SetArg{.kernel = kernel,
                                     .index = index++,
                                     .kind = static_cast<std::uint8_t>(proto::cl::ArgKind::kObject),
                                     .object = buffer});
-    client.Send(proto::cl::NdRange{.enqueue = {.queue = raw::kQueue, .event = event},
-                                   .kernel = raw::kKernel,
-                                   .dimensions = 1,
-                                   .global = {items, 0, 0}});
+    client.Send(proto::cl::NdRange{
+        .enqueue = {.queue = queue, .event = event}, .kernel = kernel, .dimensions = 1, .global = {items, 0, 0}});
   }
 
   pid_t pid_ = 0;

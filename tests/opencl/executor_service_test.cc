@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,25 @@ TEST_F(ExecutorWithATimeout, EndsWhenAKernelDoesNot) {
   client.Send(wire::Flush{.queue = kQueue});
   EXPECT_TRUE(client.Gone());
   EXPECT_EQ(Await(), 3);
+}
+TEST_F(ExecutorWithATimeout, EndsWhenAKernelDoesNotAlthoughCommandsOfAnotherQueueEnd) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kOut, 0);
+  MakeBuffer(client, kIn, kBytes);
+  constexpr std::uint32_t kOtherQueue = 77, kShort = 78;
+  client.Send(wire::CreateQueue{.id = kOtherQueue, .context = kContext, .device = kDevice});
+  Launch(client, "endless", {kOut}, 1);
+  client.Send(wire::Flush{.queue = kQueue});
+  std::thread others([&] {
+    for (std::uint32_t i = 0; !client.Gone(milliseconds(1)); ++i) {
+      LaunchIn(kOtherQueue, kShort + i, client, "twice", {kIn, kIn}, 1);
+      client.Send(wire::Flush{.queue = kOtherQueue});
+      ::usleep(20'000);
+    }
+  });
+  EXPECT_EQ(Await(), 3);
+  others.join();
 }
 TEST_F(ExecutorWithATimeout, ACrashEndsTheExecutorAndTheClientSeesIt) {
   RawClient client = Connected();

@@ -11,6 +11,8 @@ namespace {
 
 /// Limit of the GPU time reserved on entry, because a prediction may be far off. The rest is charged when it is known.
 constexpr std::int64_t kReservedMaxNs = 100'000'000;
+/// A batch that could run for longer is charged for all of that time, although batches of other queues end meanwhile.
+constexpr std::int64_t kLongNs = 200'000'000;
 
 }  // namespace
 
@@ -26,6 +28,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
   batch->alone = entry.alone;
   batch->task = entry.task;
   batch->may_wait_for_client = !entry.in_turn;
+  batch->queue = entry.queue;
   if (entry.in_turn) {
     std::unique_lock lock(mutex_);
     changed_.wait(
@@ -60,6 +63,7 @@ void Admission::Begin(std::int64_t predicted_ns, const Entry& entry) {
   batch->submit_ns = now_ns + batch->ticket.wait_ns;
   const std::lock_guard lock(mutex_);
   if (flying_.empty()) busy_since_ns_ = batch->submit_ns;
+  batch->since_ns = batch->submit_ns;
   flying_.push_back(batch.get());
   alone_ = entry.alone;
   open_ = std::move(batch);
@@ -93,14 +97,18 @@ std::unique_ptr<Admission::Batch> Admission::Close(std::function<bool()> running
   return std::exchange(open_, nullptr);
 }
 
-void Admission::Done(Batch& batch, std::int64_t device_ns) {
+void Admission::Done(Batch& batch, std::optional<std::int64_t> device_ns) {
+  const std::int64_t end_ns = platform::NowNs();
   {
     // From here on no other thread charges it. It counts as in flight until its costs are known.
     const std::lock_guard lock(mutex_);
     batch.ended = true;
+    const bool may_have_run = !batch.may_wait_for_client || batch.running_since_ns != 0;
+    if (!device_ns && may_have_run)
+      device_ns = std::max(batch.used_ns, end_ns - std::max(batch.since_ns, batch.running_since_ns));
   }
-  const std::int64_t gpu_ns = tenancy_.meter.by_workers() ? batch.used_ns + tenancy_.meter.TakeNs() : device_ns;
-  const std::int64_t end_ns = platform::NowNs();
+  const std::int64_t gpu_ns =
+      tenancy_.meter.by_workers() ? batch.used_ns + tenancy_.meter.TakeNs() : device_ns.value_or(batch.used_ns);
   gate::Frame frame{.begin_ns = batch.begin_ns,
                     .present_ns = batch.present_ns,
                     .submit_ns = batch.submit_ns,
@@ -118,6 +126,8 @@ void Admission::Done(Batch& batch, std::int64_t device_ns) {
   last_end_ns_ = end_ns;
   std::erase(flying_, &batch);
   busy_since_ns_ = flying_.empty() ? 0 : end_ns;
+  for (Batch* next : flying_)
+    if (next->queue == batch.queue) next->since_ns = std::max(next->since_ns, end_ns);
   changed_.notify_all();
 }
 
@@ -148,10 +158,13 @@ void Admission::ChargeInFlight(std::int64_t now_ns) {
   }
   Batch* batch = AtWork();
   if (batch == nullptr) return;
-  if (tenancy_.meter.by_workers())
+  if (tenancy_.meter.by_workers()) {
     batch->used_ns += tenancy_.meter.TakeNs();
-  else
-    batch->used_ns = std::max(batch->used_ns, now_ns - std::max(busy_since_ns_, batch->running_since_ns));
+  } else {
+    const std::int64_t could_run_ns = now_ns - std::max(batch->since_ns, batch->running_since_ns);
+    const std::int64_t alone_ns = now_ns - std::max(busy_since_ns_, batch->running_since_ns);
+    batch->used_ns = std::max(batch->used_ns, could_run_ns > kLongNs ? could_run_ns : alone_ns);
+  }
   tenancy_.agent.Charge(batch->ticket, batch->used_ns);
 }
 
@@ -159,6 +172,12 @@ std::int64_t Admission::BusySinceNs() const {
   const std::lock_guard lock(mutex_);
   const Batch* batch = AtWork();
   return batch != nullptr ? std::max(busy_since_ns_, batch->running_since_ns) : 0;
+}
+
+std::int64_t Admission::OldestSinceNs() const {
+  const std::lock_guard lock(mutex_);
+  const Batch* batch = AtWork();
+  return batch != nullptr ? std::max(batch->since_ns, batch->running_since_ns) : 0;
 }
 
 void Admission::Drain() {

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -42,9 +43,10 @@ class Admission {
   explicit Admission(const Tenancy& tenancy) : tenancy_(tenancy) {}
 
   struct Entry {
-    bool task = false;    // the batch begins a task, which also waits for the pace
-    bool alone = false;   // no other batch is in flight meanwhile, so that its GPU time can be measured
-    bool in_turn = true;  // false if a batch in flight may wait for the client: waiting for it could deadlock
+    bool task = false;            // the batch begins a task, which also waits for the pace
+    bool alone = false;           // no other batch is in flight meanwhile, so that its GPU time can be measured
+    bool in_turn = true;          // false if a batch in flight may wait for the client: waiting for it could deadlock
+    const void* queue = nullptr;  // that its commands are in
   };
 
   /// Begins a batch; `predicted_ns` is the predicted GPU time of its first command. Waits as long as the gate requires.
@@ -76,7 +78,10 @@ class Admission {
     bool may_wait_for_client = false;  // its command may wait for an event that only the client sets
     std::vector<CostPart> launches;
 
+    const void* queue = nullptr;
+
     // Guarded by the admission's mutex from Begin to Done, as is the ticket:
+    std::int64_t since_ns = 0;          // when it was submitted, or when the batch before it in its queue has ended
     std::function<bool()> running;      // whether the device is executing it; set if it may wait for the client
     std::int64_t running_since_ns = 0;  // when it was first seen running
     bool ended = false;
@@ -87,16 +92,20 @@ class Admission {
   /// completed it. `running` reports whether the device is executing it; another thread calls it.
   std::unique_ptr<Batch> Close(std::function<bool()> running = {});
   /// Settles the batch and updates the costs of its kernels. `device_ns`: time by the device's own clock, used only if
-  /// no workers are metered.
-  void Done(Batch& batch, std::int64_t device_ns);
+  /// no workers are metered. Absent: a command has failed; the time since the batch could begin is
+  /// charged.
+  void Done(Batch& batch, std::optional<std::int64_t> device_ns);
 
   /// Called by another thread at every poll. Charges batches in flight for the GPU time used so far, so that a long
-  /// kernel, or a process that dies, pays for it. Without metered workers that is the time since the batch began; Done
+  /// kernel, or a process that dies, pays for it. Without metered workers that is the time since a batch has ended, or,
+  /// for a batch that is in flight for long, since it could begin: batches of other queues may end beside it. Done
   /// settles the difference.
   void ChargeInFlight(std::int64_t now_ns);
   /// The time since which the device has been executing the oldest batch; 0: it is idle. For a batch that may wait for
   /// the client, the time when ChargeInFlight first saw it running.
   [[nodiscard]] std::int64_t BusySinceNs() const;
+  /// As BusySinceNs, whatever has ended in other queues meanwhile: the time since which the oldest batch could run.
+  [[nodiscard]] std::int64_t OldestSinceNs() const;
   /// Waits until nothing is in flight.
   void Drain();
   /// Releases all waiters, because the session ends.

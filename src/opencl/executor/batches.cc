@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace weir::opencl {
@@ -13,6 +14,7 @@ void Batches::Open(Queue& queue, std::int64_t predicted_ns, Admission::Entry ent
     Close();
   if (!admission_->open()) {
     entry.in_turn = ends_.user_events() == 0;
+    entry.queue = &queue;
     admission_->Begin(predicted_ns, entry);
     first_ = nullptr;
   }
@@ -57,8 +59,8 @@ void Batches::Close() {
     };
   }
   auto done = [admission = admission_, batch = std::shared_ptr<Admission::Batch>(admission_->Close(std::move(running))),
-               &cl = cl_, first, tail, pins = std::exchange(pins_, nullptr)](cl_int) mutable {
-    std::int64_t device_ns = 0;
+               &cl = cl_, first, tail, pins = std::exchange(pins_, nullptr)](cl_int status) mutable {
+    std::optional<std::int64_t> device_ns = 0;
     if (first != nullptr && tail != nullptr) {
       const std::uint64_t start = TimeOf(cl, first, CL_PROFILING_COMMAND_START);
       // The tail may be a marker, for which a driver need not record times.
@@ -66,6 +68,7 @@ void Batches::Close() {
           std::max(TimeOf(cl, tail, CL_PROFILING_COMMAND_END), TimeOf(cl, first, CL_PROFILING_COMMAND_END));
       if (end > start) device_ns = static_cast<std::int64_t>(end - start);
     }
+    if (status < 0) device_ns.reset();  // a command that fails may have run for long, and records no end
     if (first != nullptr) cl.clReleaseEvent(first);
     pins.reset();
     admission->Done(*batch, device_ns);

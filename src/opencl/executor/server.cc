@@ -314,8 +314,11 @@ void Server::Tick(std::int64_t now_ns) {
 
 void Server::Watch(const Session& session, std::int64_t now_ns) const {
   if (options_.kernel_timeout.count() == 0) return;
-  const std::int64_t since_ns = session.BusySinceNs();
-  if (since_ns == 0 || now_ns - since_ns < options_.kernel_timeout.count()) return;
+  // A batch may wait behind one of another queue, which may take as long. Twice that time is too long for every batch,
+  // although others end meanwhile.
+  const auto lasts = [now_ns](std::int64_t since_ns) { return since_ns != 0 ? now_ns - since_ns : 0; };
+  const std::int64_t limit_ns = options_.kernel_timeout.count();
+  if (lasts(session.BusySinceNs()) < limit_ns && lasts(session.OldestSinceNs()) < 2 * limit_ns) return;
   Say("a kernel of " + session.program() + " has not ended for " +
       std::to_string(options_.kernel_timeout.count() / 1'000'000) + " ms: this executor ends, and every client of '" +
       options_.vgpu + "' loses its device");

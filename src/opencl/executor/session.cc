@@ -106,6 +106,7 @@ void Session::Stop() {
 }
 
 std::int64_t Session::BusySinceNs() const { return batches_.admission().BusySinceNs(); }
+std::int64_t Session::OldestSinceNs() const { return batches_.admission().OldestSinceNs(); }
 
 void Session::ChargeInFlight(std::int64_t now_ns) { batches_.admission().ChargeInFlight(now_ns); }
 

@@ -39,6 +39,7 @@ class Session {
   /// The time since which the device has been executing for this session without progress; 0: it is idle. For the
   /// watchdog.
   [[nodiscard]] std::int64_t BusySinceNs() const;
+  [[nodiscard]] std::int64_t OldestSinceNs() const;
   /// Called by another thread at every poll: charges batches in flight for the GPU time used so far.
   void ChargeInFlight(std::int64_t now_ns);
 
