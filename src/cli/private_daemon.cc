@@ -143,6 +143,12 @@ Status AwaitDaemon(const Places& places, const std::string& why, const std::stri
 }  // namespace
 
 Status EnsureDaemon(const Places& places, const std::string& vgpu) {
+  // The programs that run on a vGPU get an environment from the daemon. In /tmp any user could have made the folder.
+  if (!places.socket_named && places.run_dir.starts_with("/tmp/"))
+    if (Status trusted = platform::CheckFolder(places.run_dir, 0700);
+        !trusted && trusted.error().code != Errc::kNotFound)
+      return Fail(trusted.error().code, "no daemon is asked: " + trusted.error().message +
+                                            "; set XDG_RUNTIME_DIR, or name a folder with --run-dir");
   const auto status = ControlClient(places.socket).Get("/v1/status");
   if (status) return Ok();
   if (status.error().code != Errc::kUnavailable) return status.error();

@@ -54,9 +54,13 @@ Status MakeFolder(const std::string& path, unsigned mode) {
     if (::mkdir(path.c_str(), mode) == 0) return Ok();
   }
   if (errno != EEXIST) return ErrnoError("making the folder " + path, errno);
+  return CheckFolder(path, mode);
+}
+
+Status CheckFolder(const std::string& path, unsigned mode) {
   // The parent folder may be writable for every user, as in /tmp/weir-1000: a link there could lead anywhere.
   struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return ErrnoError("lstat " + path, errno);
+  if (::lstat(path.c_str(), &info) != 0) return ErrnoError("looking at " + path, errno);
   if (S_ISLNK(info.st_mode)) {
     if (info.st_uid != ::geteuid() && info.st_uid != 0)
       return Fail(Errc::kPermissionDenied,

@@ -21,6 +21,8 @@ Status ReplaceFile(const std::string& path, std::string_view content);
 /// kResourceExhausted: longer than `bytes_max`.
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max);
 
+/// Whether an existing folder can be trusted, as MakeFolder checks it. kNotFound: it does not exist.
+Status CheckFolder(const std::string& path, unsigned mode = 0755);
 /// Makes the folder and its parents (mode 0755 & ~umask unless given). An existing folder, or a link to one, must
 /// belong to this user or root. Other users must not be able to write to the folder, unless `mode` allows it or the
 /// folder has the sticky bit. With a mode that gives the group and others nothing (0700), neither must the folder's

@@ -171,6 +171,13 @@ TEST(MakeFolder, MakesParentsAndTakesAnExistingOneOfOurs) {
   EXPECT_EQ(info.st_mode & 0777, 0700u);
 }
 
+TEST(CheckFolder, DoesNotMakeOne) {
+  const TempFolder folder;
+  EXPECT_EQ(CodeOf(CheckFolder(folder / "missing")), Errc::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(folder / "missing"));
+  EXPECT_TRUE(CheckFolder(folder.path(), 0700));
+}
+
 TEST(MakeFolder, RefusesAFileInItsPlace) {
   const TempFolder folder;
   ASSERT_TRUE(WriteFileAtomically(folder / "file", ""));

@@ -65,6 +65,7 @@ bool Prepare(const SpawnSpec& spec) {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  if (spec.expendable) BeExpendable();  // with the right to it, the figure also becomes the least one for the program
   if (spec.as && !Become(*spec.as)) return false;
   const rlimit processes{spec.processes_max, spec.processes_max};
   if (spec.processes_max > 0 && ::setrlimit(RLIMIT_NPROC, &processes) != 0) return false;
@@ -76,11 +77,10 @@ bool Prepare(const SpawnSpec& spec) {
   const auto is = [](int fd, int number) { return ::dup2(fd, number) == number; };
   if (spec.piped_fd >= 0 && !(is(spec.piped_fd, STDIN_FILENO) && is(spec.piped_fd, STDOUT_FILENO))) return false;
   if (spec.output_fd >= 0 && !(is(spec.output_fd, STDOUT_FILENO) && is(spec.output_fd, STDERR_FILENO))) return false;
-  if (spec.silent) {
+  if (spec.silent || spec.no_output) {
     const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (null < 0 || !is(null, STDOUT_FILENO) || !is(null, STDERR_FILENO)) return false;
+    if (null < 0 || !is(null, STDOUT_FILENO) || (spec.silent && !is(null, STDERR_FILENO))) return false;
   }
-  if (spec.expendable) BeExpendable();
   if (spec.confined && !Confine({.files = spec.files ? &*spec.files : nullptr})) return false;
   if (!spec.ends_its_user) return true;
   errno = EINVAL;

@@ -37,6 +37,7 @@ struct SpawnSpec {
   int piped_fd = -1;                  // becomes the child's standard input and output
   int output_fd = -1;                 // becomes the child's standard output and standard error
   bool silent = false;                // the child's output is discarded
+  bool no_output = false;             // its standard output is discarded, its standard error is not
   std::optional<RunAs> as{};          // empty: this process's user and groups
   bool confined = false;              // see confinement.h; for programs that execute code of tenants
   std::optional<FileRights> files{};  // with `confined`; absent: what the user may do

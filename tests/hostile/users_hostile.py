@@ -2,10 +2,12 @@
 """Executors that run as another user than the daemon's."""
 import os
 import pwd
+import shutil
 import signal
 import socket
 import stat
 import subprocess
+import threading
 import types
 
 import hostile
@@ -61,6 +63,38 @@ class Users(hostile.Hostile):
         e2e.wait_for(lambda: os.listdir(os.path.join(self.node.run_dir, "homes")) == ["other"], "its files are gone")
         self.assertIsNone(left["other"].poll())
         self.wait_busy("other")
+
+    def test_weir_run_asks_no_daemon_in_a_folder_of_another_user(self):
+        """Without XDG_RUNTIME_DIR the run folder of a user is in /tmp, where another user may have made it first."""
+        folder = f"/tmp/weir-{TENANT.pw_uid}"
+        if os.path.exists(folder):
+            self.skipTest(f"{folder} is there already")
+        os.mkdir(folder, 0o755)
+        self.addCleanup(shutil.rmtree, folder)
+        asked = []
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(os.path.join(folder, "control.sock"))
+            listener.listen()
+            os.chmod(os.path.join(folder, "control.sock"), 0o666)
+            os.chown(folder, STRANGER.pw_uid, STRANGER.pw_gid)
+
+            def answer():
+                while True:
+                    try:
+                        there, _ = listener.accept()
+                    except OSError:
+                        return
+                    asked.append(there.recv(4096))
+                    there.close()
+            thread = threading.Thread(target=answer)
+            thread.start()
+            done = subprocess.run([e2e.WEIR, "run", "--", "true"], user=TENANT.pw_uid, group=TENANT.pw_gid, extra_groups=[], cwd="/",
+                                  env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=e2e.PATIENCE)
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"{folder} belongs to user {STRANGER.pw_uid}", done.stderr)
+        self.assertEqual(asked, [])
 
     def test_executors_run_as_owners_if_asked_and_the_status_says_so(self):
         self.node.kill()
