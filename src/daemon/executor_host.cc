@@ -79,6 +79,7 @@ void ExecutorHost::OnClient() {
                fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
                std::string(core::NameOf(tenant_.partition))},
       .kept_fd = listener_.get(),
+      .no_output = true,  // what kernels print is not the daemon's
       .as = std::move(user->as),
       .confined = true,
       .files = std::move(user->files),

@@ -159,9 +159,9 @@ struct Controls {
 
 /// One vGPU's regions, attach socket and processes.
 ///
-/// The vGPU's executors, which the daemon starts, share a region of their own: what else its owner runs can neither lift
-/// their limits nor take back what they have spent. Both regions hold the same words; what is spent of the allowance of
-/// one is taken from the other one's at the next reading.
+/// The vGPU's executors, which the daemon starts, share a region of their own: what else its owner runs can neither
+/// lift their limits nor take back what they have spent. Both regions hold the same words; what is spent of the
+/// allowance of one is taken from the other one's at the next reading.
 class VgpuGate {
  public:
   /// Listens on `socket_path` with mode 0666; the folder's mode also limits access. Only `owner_uid` and root may
@@ -183,9 +183,9 @@ class VgpuGate {
   /// may not attach; the connection was refused and closed. `is_executor`: whether a pid is that of an executor of this
   /// vGPU, which may attach as any user.
   Result<platform::Fd> Accept(const std::function<bool(pid_t)>& is_executor = {});
-  /// Reads and answers the Hello of an accepted connection that is readable. A process that is `places.executor_pid` gets
-  /// the region of the executors. After an error the peer has been told the
-  /// reason, if possible. kResourceExhausted: there is no place, and the agent of the peer waits for one.
+  /// Reads and answers the Hello of an accepted connection that is readable. A process that is `places.executor_pid`
+  /// gets the region of the executors. After an error the peer has been told the reason, if possible.
+  /// kResourceExhausted: there is no place, and the agent of the peer waits for one.
   Result<ProcessGate*> Welcome(platform::Fd connection, ProcessId id, const Places& places = {});
   void Detach(ProcessId id);
   [[nodiscard]] const std::map<ProcessId, std::unique_ptr<ProcessGate>>& processes() const { return processes_; }
