@@ -113,7 +113,8 @@ class ProcessGate {
   [[nodiscard]] DeviceUse Use() const;
   /// Appends the records since the last call. A record that ends more than a second after `now_ns` is bad.
   void Drain(std::int64_t now_ns, Drained& into);
-  /// Reads the agent's packets. False: the agent has closed the connection or sent an invalid packet.
+  /// Reads the agent's packets. False: the agent has closed the connection, or sent an invalid packet or an answer to
+  /// no command.
   bool ReadAcks();
   Status Send(const proto::Command& command);
 
@@ -133,6 +134,7 @@ class ProcessGate {
   std::uint64_t dropped_seen_ = 0;  // records_dropped at the last Drain
   bool off_screen_seen_ = false;    // as of the last ObserveDraws
   std::uint32_t memory_refused_seen_ = 0;
+  std::uint64_t unanswered_ = 0;  // commands that were sent, minus answers
   // As of the last Observe:
   std::uint32_t in_flight_seen_ = 0;
   std::int64_t settled_seen_ns_ = 0;

@@ -425,14 +425,14 @@ TEST_F(HostileTenant, AProcessThatSendsDescriptorsWithAcksIsDetached) {
   EXPECT_TRUE(WaitUntil([this] { return host_.Processes() == 0; }));
 }
 
-TEST_F(HostileTenant, AFloodOfAcksIsReadAPieceAtATime) {
+TEST_F(HostileTenant, AnswersToNoCommandEndItsConnection) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   for (int i = 0; i < 5'000; ++i) {
     const auto ack = proto::Encode(proto::Ack{static_cast<std::uint64_t>(i), Errc::kInternal, true});
-    ASSERT_TRUE(WaitUntil([&] { return client.Send(ack); }));
+    if (!client.Send(ack)) break;
   }
-  EXPECT_EQ(host_.Processes(), 1u);
+  EXPECT_TRUE(WaitUntil([this] { return host_.Processes() == 0; }));
   ExpectServed();
 }
 

@@ -160,11 +160,14 @@ bool ProcessGate::ReadAcks() {
     if (packet->bytes.empty()) return false;
     const auto message = proto::Decode(packet->bytes);
     if (!message || !std::holds_alternative<proto::Ack>(*message)) return false;
+    if (unanswered_ == 0) return false;  // nobody asked: a flood of answers would occupy the daemon
+    --unanswered_;
   }
   return true;
 }
 
 Status ProcessGate::Send(const proto::Command& command) {
+  ++unanswered_;
   return platform::SendPacket(socket_.get(), proto::Encode(command));
 }
 
