@@ -35,6 +35,23 @@ TEST(TcpListener, AcceptsConnectionsAndReportsWhenThereAreNone) {
   EXPECT_EQ((*connected)->peer(), "127.0.0.1:" + std::to_string(listener->port()));
 }
 
+TEST(NetworkOf, IsOneForAllLoopbackAddresses) {
+  auto listener = TcpListener::Listen({"", "0"});
+  ASSERT_TRUE(listener) << listener.error().message;
+  const std::string port = std::to_string(listener->port());
+  std::string first;
+  for (const char* host : {"127.0.0.1", "127.0.0.2", "127.9.9.9"}) {
+    const auto connected = ConnectTcp({host, port}, kPatience);
+    ASSERT_TRUE(connected) << connected.error().message;
+    // On Linux a connection to such an address also comes from it.
+    const platform::Fd accepted = weir::testing::AcceptSoon(*listener);
+    const std::string network = NetworkOf(accepted.get());
+    if (first.empty()) first = network;
+    EXPECT_EQ(network, first) << host;
+  }
+  EXPECT_FALSE(first.empty());
+}
+
 TEST(TcpListener, OnAllAddressesTakesIpv4AndShowsItAsSuch) {
   auto listener = TcpListener::Listen({"", "0"});
   ASSERT_TRUE(listener) << listener.error().message;

@@ -18,6 +18,9 @@ constexpr long kRefusedToServices[]{
     SYS_execveat,
     SYS_fork,
     SYS_kill,
+    SYS_tkill,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
     SYS_pidfd_send_signal,
     // Files and folders.
     SYS_creat,
@@ -57,6 +60,9 @@ CallFilter MakeServiceFilter(bool network) {
   filter.OnCall(SYS_openat, {Filter::Argument(2), Filter::Jump(BPF_JSET, kServiceWritingFlags, 1), allowed, denied});
   // The flags of openat2 lie in memory that a filter cannot read. The C library does not use this call.
   filter.OnCall(SYS_openat2, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});
+  // A service may signal itself, as abort() does. It starts no process, so that its number stays the same.
+  filter.OnCall(SYS_tgkill, {Filter::Argument(0), Filter::Jump(BPF_JEQ, static_cast<std::uint32_t>(::getpid()), 0, 1),
+                             allowed, denied});
   // New threads are allowed, new processes are not. A thread shares the memory, a process does not.
   filter.OnCall(SYS_clone, {Filter::Argument(0), Filter::Jump(BPF_JSET, CLONE_VM, 1), denied, allowed});
   filter.OnCall(SYS_clone3, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});

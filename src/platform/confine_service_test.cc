@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,9 @@ TEST(ConfinedService, RefusesProgramsFilesAndSockets) {
               if (!refused(::socket(AF_INET, SOCK_STREAM, 0))) return number;
               if (!refused(::socket(AF_NETLINK, SOCK_RAW, 0))) return number;
               if (!refused(::kill(::getppid(), 0))) return number;
+              if (!refused(::syscall(SYS_tkill, ::getppid(), 0))) return number;
+              if (!refused(::syscall(SYS_tgkill, ::getppid(), ::getppid(), 0))) return number;
+              if (!refused(::syscall(SYS_rt_sigqueueinfo, ::getppid(), 0, nullptr))) return number;
               if (!refused(::bind(0, nullptr, 0))) return number;
               if (!refused(::listen(0, 1))) return number;
               return 0;
@@ -67,6 +71,7 @@ TEST(ConfinedService, LeavesWhatServingNeeds) {
               if (::open("/proc/self/status", O_RDONLY) < 0) return 2;
               bool ran = false;
               std::thread([&ran] { ran = true; }).join();
+              if (::syscall(SYS_tgkill, ::getpid(), ::gettid(), 0) != 0) return 4;
               return ran ? 0 : 3;
             }),
             0);
