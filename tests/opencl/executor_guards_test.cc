@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "opencl/channel/limits.h"
+#include "opencl/executor/commands.h"
 #include "tests/opencl/executor_process.h"
 
 namespace weir {
@@ -310,6 +311,19 @@ TEST_F(ExecutorMemory, ContextsOfAClientAreBoundedByMemory) {
   client.Send(wire::CreateContext{.id = 100, .devices = wire::IdList(&kDevice, 1)});
   client.Send(wire::CreateQueue{.id = 101, .context = 100, .device = kDevice});
   EXPECT_EQ(client.Finish(101), CL_SUCCESS);
+}
+
+TEST_F(ExecutorMemory, CommandsThatWaitForTheClientAreBounded) {
+  RawClient client = Connected();
+  Prepare(client);
+  const std::uint32_t unset = 40;
+  client.Send(wire::CreateUserEvent{.id = unset, .context = kContext});
+  constexpr std::uint64_t kMany = opencl::HostBudget::kSessionBytesMax / opencl::kPendingCommandBytes + 100;
+  for (std::uint64_t i = 0; i < kMany; ++i)
+    SendPatiently(client, wire::Marker{.enqueue = {.queue = kQueue, .waits = wire::IdList(&unset, 1)}});
+  client.Send(wire::SetUserEvent{.id = unset, .status = CL_COMPLETE});
+  EXPECT_EQ(client.Finish(kQueue), CL_OUT_OF_HOST_MEMORY) << "of the last ones";
+  EXPECT_TRUE(Works(client)) << "what waited has made room";
 }
 
 TEST_F(ExecutorMemory, AProgramsTextIsBounded) {

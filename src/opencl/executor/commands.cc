@@ -11,6 +11,11 @@ namespace wire = proto::cl;
 cl_int Commands::Prepare(const wire::Enqueue& enqueue, Queue*& queue) {
   const cl_int error = objects_.Find(enqueue.queue, queue);
   if (error != CL_SUCCESS) return error;
+  pending_.reset();
+  if (ends_.user_events() > 0) {
+    pending_ = std::make_shared<HostCharge>();
+    if (!pending_->Take(client_.host_budget, kPendingCommandBytes)) return CL_OUT_OF_HOST_MEMORY;
+  }
   if (enqueue.event != 0 && !client_.host_budget->Has(HostBytesOf(Kind::kEvent))) return CL_OUT_OF_HOST_MEMORY;
   waits_.clear();
   for (std::size_t i = 0; i < enqueue.waits.size(); ++i) {
@@ -34,7 +39,9 @@ void Commands::End(const wire::Enqueue& enqueue, Queue* queue, cl_int error, cl_
       queue->first_error = error;
   } else {
     batches_.NoteFirst(event);
+    if (pending_ && event != nullptr) ends_.When(event, [kept = std::move(pending_)](cl_int) {});
   }
+  pending_.reset();
   std::shared_ptr<Event> named;
   if (enqueue.event != 0) {
     auto made = std::make_shared<Event>(cl_);

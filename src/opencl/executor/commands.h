@@ -15,6 +15,8 @@
 
 namespace weir::opencl {
 
+/// A generous estimate of the host memory of a command that waits, in the driver and here. A session may have 8,192.
+inline constexpr std::uint64_t kPendingCommandBytes = 64 << 10;
 /// Assumed cost of moving a byte: 1/16 ns, about 16 GB/s.
 inline constexpr std::uint64_t kNsPer16Bytes = 1;
 
@@ -70,6 +72,9 @@ class Commands {
   CommandMemory& memory_;
   EventEnds& ends_;
   std::vector<cl_event> waits_;  // reused between commands
+  /// Of the prepared command, if it may wait for an event that only the client sets: any number of such commands could
+  /// be kept.
+  std::shared_ptr<HostCharge> pending_;
 };
 
 template <typename Call>
@@ -100,6 +105,7 @@ void Commands::Upload(const proto::cl::Enqueue& enqueue, const proto::cl::Blob& 
             // The message's own bytes are valid only during this call.
             std::shared_ptr<std::byte[]> copy;
             if (content.kind == proto::cl::Blob::kInline) {
+              if (pending_ && !pending_->Take(client_.host_budget, bytes.size())) return CL_OUT_OF_HOST_MEMORY;
               copy = std::shared_ptr<std::byte[]>(new std::byte[std::max<std::size_t>(bytes.size(), 1)]);
               std::ranges::copy(bytes, copy.get());
             }
