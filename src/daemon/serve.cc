@@ -257,10 +257,6 @@ Status Serve(const ServeOptions& given) {
   users.portals = PortalUsersOf(options, users);
   if (const auto missing = MissingIsolation(users); options.require_isolation && !missing.empty())
     return Fail(Errc::kPermissionDenied, "--require-isolation: " + missing.front());
-  if (::geteuid() == 0 && !options.exit_when_idle && !options.executors_as_owners && !users.why_not.empty())
-    std::fprintf(stderr,
-                 "weir: kernels run with the rights of the vGPUs' owners: executors have no users of their own: %s\n",
-                 users.why_not.c_str());
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
   for (const device::Emulator& setup : options.devices.emulators) {
     WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
@@ -300,6 +296,9 @@ Status Serve(const ServeOptions& given) {
     std::fprintf(stderr, "weir: serving %s (%s, policy %s%s)\n", places.socket.c_str(),
                  DescribeDevices(node.Devices()).c_str(), node.Devices().front().policy.c_str(),
                  quick ? "" : "; normal priority: wake-ups may be late under load");
+  if (!options.quiet && ::geteuid() == 0 && !options.exit_when_idle && !options.executors_as_owners)
+    for (const std::string& part : node.executor_users().Missing())
+      std::fprintf(stderr, "weir: missing isolation: %s\n", part.c_str());
   loop.run();
   return Ok();
 }
