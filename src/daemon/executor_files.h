@@ -25,9 +25,9 @@ struct GpuName {
   std::string pci{};    // as 0000:01:00.0; empty: unknown
 };
 
-/// The files and folders of /dev that an executor on this device may open: everything that is not a GPU, terminal or
-/// disk, and the files of this GPU. Files that the driver of several GPUs shares, such as /dev/kfd, are among them.
-/// Where it can't be told which files are those of the GPU, the files of all GPUs are. `root`: "" except in tests.
+/// The files and folders of /dev that an executor on this device may open: those of this GPU, and those that serve
+/// drivers in general, such as /dev/null and /dev/kfd. Where it can't be told which files are those of the GPU, the
+/// files of all GPUs are among them. `root`: "" except in tests.
 std::vector<std::string> DeviceFilesOf(const GpuName& gpu, const std::string& root = "");
 
 }  // namespace weir::daemon

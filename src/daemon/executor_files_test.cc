@@ -55,8 +55,8 @@ class DeviceFiles : public ::testing::Test {
     fs::create_directories(root_ / "dev/shm");
     fs::create_directories(root_ / "dev/input");
     fs::create_directories(root_ / "dev/nvidia-caps");
-    for (const char* name : {"null", "zero", "kfd", "nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1", "tty1",
-                             "dri/card0", "dri/renderD128", "dri/card1", "dri/renderD129"})
+    for (const char* name : {"null", "zero", "kfd", "nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1", "tty1", "kvm",
+                             "fuse", "dri/card0", "dri/renderD128", "dri/card1", "dri/renderD129"})
       fs::create_symlink("/dev/null", root_ / "dev" / name);
     for (const auto& [name, pci] : {std::pair{"card0", "0000:03:00.0"},
                                     {"renderD128", "0000:03:00.0"},

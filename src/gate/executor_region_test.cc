@@ -126,6 +126,31 @@ TEST(ExecutorRegion, AProgramThatForgesAnAllowanceTakesNothingBack) {
   EXPECT_EQ(two.gate().ForgedAllowances(), 3U);
 }
 
+TEST(ExecutorRegion, WhatProgramsSpentLongAgoIsNotTakenBack) {
+  TwoRegions two;
+  for (int i = 0; i < 100; ++i) {  // 100 s
+    two.program().allowance_ns -= 1'000 * kMs;
+    static_cast<void>(two.gate().AllowanceNs());
+  }
+  const std::int64_t before = two.gate().AllowanceNs();
+  for (int i = 0; i < 100; ++i) {
+    two.executor().allowance_ns -= 100 * kMs;
+    two.program().allowance_ns += 100 * kMs;  // in steps that would each be plausible
+    static_cast<void>(two.gate().AllowanceNs());
+  }
+  EXPECT_EQ(before - two.gate().AllowanceNs(), 100 * 100 * kMs - VgpuGate::kProgramsBackMaxNs);
+}
+
+TEST(ExecutorRegion, AKernelsChargeMayBeTakenBack) {
+  TwoRegions two;
+  for (int i = 0; i < 30; ++i) {
+    two.executor().allowance_ns -= 1'000 * kMs;
+    static_cast<void>(two.gate().AllowanceNs());
+  }
+  two.executor().allowance_ns += 29'000 * kMs;
+  EXPECT_EQ(two.gate().AllowanceNs(), -1'000 * kMs);
+}
+
 TEST(ExecutorRegion, AForgedDebtHidesNoCharge) {
   TwoRegions two;
   two.gate().Grant(10 * kMs);

@@ -207,8 +207,12 @@ class VgpuGate {
   }
   /// Upper bound of what is believed to be spent of one region between two readings.
   static constexpr std::int64_t kSpentMaxNs = 50LL * 1'000'000'000;
+  /// Upper bound of what the programs' region gets back: reservations of work in flight that took less. A kernel's
+  /// charge may grow for long before its events say what it used, so the executors' region may get back all that was
+  /// spent.
+  static constexpr std::int64_t kProgramsBackMaxNs = 2LL * 1'000'000'000;
   /// The allowance that is left, clamped to ± kBelievableNs: what was granted, minus what was spent of either region. A
-  /// region can't get back more than was spent of it.
+  /// region can't get back more than was spent of it, nor more than its bound.
   [[nodiscard]] std::int64_t AllowanceNs();
   void Grant(std::int64_t delta_ns);
   /// How often the allowance in a region was one that no agent leaves there.
@@ -226,7 +230,8 @@ class VgpuGate {
   /// A region that agents share with the daemon.
   struct Shared {
     platform::SharedRegion region{};
-    std::int64_t spent_ns = 0;  // of its allowance, so far
+    std::int64_t back_max_ns = kBelievableNs;
+    std::int64_t back_ns = 0;  // what it may get back: spent of its allowance so far, at most back_max_ns
     [[nodiscard]] bool exists() const { return static_cast<bool>(region.fd); }
     [[nodiscard]] proto::VgpuRegion& page() const { return *region.mapping.As<proto::VgpuRegion>(); }
   };

@@ -31,6 +31,7 @@ Result<std::unique_ptr<VgpuGate>> VgpuGate::Make(VgpuId id, const std::string& s
   gate->doorbell_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!gate->doorbell_) return platform::ErrnoError("making an eventfd", errno);
   WEIR_TRY(gate->programs_, gate->MakeRegion());
+  gate->programs_.back_max_ns = kProgramsBackMaxNs;
   gate->Beat(now_ns);
   return gate;
 }
@@ -167,14 +168,14 @@ std::int64_t VgpuGate::TakeSpent(Shared& shared) {
   std::int64_t spent = 0;
   const bool beyond =
       __builtin_sub_overflow(allowance_ns_, shared.page().allowance_ns.load(std::memory_order_relaxed), &spent);
-  const std::int64_t believed = beyond ? 0 : std::clamp(spent, -shared.spent_ns, kSpentMaxNs);
+  const std::int64_t believed = beyond ? 0 : std::clamp(spent, -shared.back_ns, kSpentMaxNs);
   if (believed != spent) {
     ++forged_allowances_;
     shared.page().allowance_ns.fetch_add(
         static_cast<std::int64_t>(static_cast<std::uint64_t>(spent) - static_cast<std::uint64_t>(believed)),
         std::memory_order_relaxed);
   }
-  shared.spent_ns = std::min(shared.spent_ns + believed, kBelievableNs);
+  shared.back_ns = std::min(shared.back_ns + believed, shared.back_max_ns);
   return believed;
 }
 
