@@ -192,18 +192,18 @@ std::string NetworkOf(int socket) {
   socklen_t bytes = sizeof from;
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&from), &bytes) != 0) return {};
   char text[INET6_ADDRSTRLEN] = "";
-  // `at`: the four bytes of an IPv4 address. A user of this machine has all of 127.0.0.0/8.
-  const auto of_v4 = [&text](const void* at) {
-    constexpr std::uint8_t kLoopback = 127;
-    if (*static_cast<const std::uint8_t*>(at) == kLoopback) return "127.0.0.0";
-    return ::inet_ntop(AF_INET, at, text, sizeof text);
-  };
-  if (from.ss_family == AF_INET) return of_v4(&reinterpret_cast<const sockaddr_in&>(from).sin_addr);
-  if (from.ss_family != AF_INET6) return {};
-  in6_addr address = reinterpret_cast<const sockaddr_in6&>(from).sin6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&address)) return of_v4(&address.s6_addr[12]);
-  std::fill_n(&address.s6_addr[8], 8, std::uint8_t{0});
-  return ::inet_ntop(AF_INET6, &address, text, sizeof text);
+  if (from.ss_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(from).sin_addr, text, sizeof text);
+  } else if (from.ss_family == AF_INET6) {
+    in6_addr address = reinterpret_cast<const sockaddr_in6&>(from).sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&address)) {
+      ::inet_ntop(AF_INET, &address.s6_addr[12], text, sizeof text);
+    } else {
+      std::fill_n(&address.s6_addr[8], 8, std::uint8_t{0});
+      ::inet_ntop(AF_INET6, &address, text, sizeof text);
+    }
+  }
+  return text;
 }
 
 std::unique_ptr<Stream> AdoptLocal(Fd connected, std::string peer, std::string peer_name) {

@@ -35,27 +35,6 @@ TEST(TcpListener, AcceptsConnectionsAndReportsWhenThereAreNone) {
   EXPECT_EQ((*connected)->peer(), "127.0.0.1:" + std::to_string(listener->port()));
 }
 
-TEST(NetworkOf, IsOneForAllLoopbackAddresses) {
-  auto listener = TcpListener::Listen({"", "0"});
-  ASSERT_TRUE(listener) << listener.error().message;
-  std::string first;
-  for (const in_addr_t from : {0x7F000001U, 0x7F000002U, 0x7F090909U}) {
-    const platform::Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in here{}, there{};
-    here.sin_family = there.sin_family = AF_INET;
-    here.sin_addr.s_addr = htonl(from);
-    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    there.sin_port = htons(listener->port());
-    ASSERT_EQ(::bind(client.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here), 0);
-    ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there), 0);
-    const platform::Fd accepted = weir::testing::AcceptSoon(*listener);
-    const std::string network = NetworkOf(accepted.get());
-    if (first.empty()) first = network;
-    EXPECT_EQ(network, first) << from;
-  }
-  EXPECT_FALSE(first.empty());
-}
-
 TEST(TcpListener, OnAllAddressesTakesIpv4AndShowsItAsSuch) {
   auto listener = TcpListener::Listen({"", "0"});
   ASSERT_TRUE(listener) << listener.error().message;
