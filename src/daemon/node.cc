@@ -97,6 +97,7 @@ void Node::Look() {
 
 void Node::Sample(Instant now, const Tenancy& tenancy) {
   engine::GateSample sample{.vgpu = tenancy.saved.id, .allowance_ns = tenancy.gate->AllowanceNs()};
+  sample.forged = tenancy.gate->TakeForgedAllowances();
   bool moved = false;
   for (const auto& [process_id, process] : tenancy.gate->processes()) {
     sample.waiting += process->Waiting();

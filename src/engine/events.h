@@ -117,6 +117,7 @@ struct GateSample {
   /// The GPU time spent since the last sample belongs to work that was in flight at that sample and still is: no work
   /// has begun or ended.
   bool runs_on = false;
+  std::uint64_t forged = 0;  // allowances that a tenant has written into its region, and that were corrected
 };
 /// The combined statistics of a vGPU's executors (usually one), limited to plausible values.
 struct MemorySample {

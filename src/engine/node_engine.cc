@@ -269,6 +269,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   core::VgpuView& view = vgpu.View();
   if (vgpu.resting()) vgpu.last_progress = now;  // it was idle until this sample
   const Duration bound = kSpentSlack + 4 * std::max(now - vgpu.sampled_at, Duration{0});
+  vgpu.samples_bad += sample.forged;
   std::int64_t spent = 0;
   const bool beyond = __builtin_sub_overflow(vgpu.expected_allowance_ns, sample.allowance_ns, &spent);
   if (beyond || spent > bound.count() || spent < -bound.count()) {

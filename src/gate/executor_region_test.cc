@@ -109,7 +109,7 @@ TEST(ExecutorRegion, WhatIsSpentOfOneIsTakenFromTheOther) {
   two.program().allowance_ns += 2 * kMs;  // less was used than was reserved
   EXPECT_EQ(two.gate().AllowanceNs(), 5 * kMs);
   EXPECT_EQ(two.executor().allowance_ns, 5 * kMs);
-  EXPECT_EQ(two.gate().ForgedAllowances(), 0U);
+  EXPECT_EQ(two.gate().TakeForgedAllowances(), 0U);
 }
 
 TEST(ExecutorRegion, AProgramThatForgesAnAllowanceTakesNothingBack) {
@@ -123,7 +123,7 @@ TEST(ExecutorRegion, AProgramThatForgesAnAllowanceTakesNothingBack) {
     EXPECT_EQ(two.program().allowance_ns, left) << forged;
     EXPECT_EQ(two.executor().allowance_ns, left) << forged;
   }
-  EXPECT_EQ(two.gate().ForgedAllowances(), 3U);
+  EXPECT_EQ(two.gate().TakeForgedAllowances(), 3U);
 }
 
 TEST(ExecutorRegion, WhatProgramsSpentLongAgoIsNotTakenBack) {
@@ -192,7 +192,7 @@ TEST(ExecutorRegion, LawChargesAddUp) {
       }
     }
     RC_ASSERT(two.gate().AllowanceNs() == granted - spent);
-    RC_ASSERT(two.gate().ForgedAllowances() == 0U);
+    RC_ASSERT(two.gate().TakeForgedAllowances() == 0U);
   }));
 }
 

@@ -215,8 +215,8 @@ class VgpuGate {
   /// region can't get back more than was spent of it, nor more than its bound.
   [[nodiscard]] std::int64_t AllowanceNs();
   void Grant(std::int64_t delta_ns);
-  /// How often the allowance in a region was one that no agent leaves there.
-  [[nodiscard]] std::uint64_t ForgedAllowances() const { return forged_allowances_; }
+  /// How often, since the last call, a region held an allowance that no agent leaves there.
+  [[nodiscard]] std::uint64_t TakeForgedAllowances() { return std::exchange(forged_allowances_, 0); }
   /// Wakes all threads that wait, for an allowance, a pace or a memory order.
   void Wake();
   /// Wakes the thread whose turn it is (gate/turns.h). That thread wakes the next one while there is allowance left.

@@ -96,6 +96,7 @@ class Overwritten(Charges):
             time.sleep(0.1)
         span = time.monotonic() - start
         self.check("greedy", self.used() - begun, charged, span, CAP, "overwritten without end")
+        self.assertGreater(self.node.vgpu("greedy")["totals"]["samples_bad"], 0, "users are shown that it happens")
         attacker.order("end")
         self.assertGreater(int(attacker.says()), 1000)
 
