@@ -374,8 +374,12 @@ Result<int> RunServe(const Session& session, const ServeFlags& flags) {
   options.idle_exit_after = kPrivateIdle;
   options.quiet = flags.quiet;
   options.executors_as_owners = flags.executor_users == "owners";
-  for (const std::string& path : flags.executor_reads)
+  for (const std::string& path : flags.executor_reads) {
+    std::error_code unreadable;
+    if (!std::filesystem::exists(path, unreadable))
+      return Fail(Errc::kInvalidArgument, "--executor-reads " + path + ": there is no such file or folder");
     options.executor_reads.push_back(std::filesystem::absolute(path));
+  }
   options.require_isolation = flags.require_isolation;
   WEIR_TRY_STATUS(daemon::Serve(options));
   return 0;
@@ -414,7 +418,7 @@ void AddServe(Command app, Session& session) {
       .OneOf({"own", "owners"});
   command.Add("--executor-reads", "PATH", flags->executor_reads,
               "A folder or file that executors with users of their own may read beside those of the system and of the "
-              "driver; may be repeated");
+              "driver, or a device file that they may open; may be repeated");
   command.AddFlag("--require-isolation", flags->require_isolation,
                   "Do not serve if a part of the isolation of executors is missing here; 'weir status' names it");
   command.AddFlag("--quiet", flags->quiet, "Print only errors");

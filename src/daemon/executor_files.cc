@@ -59,7 +59,8 @@ void AddPathsIn(const std::string& list, std::vector<std::string>& paths) {
   }
 }
 
-/// The minor number in "Device Minor: 1" of NVIDIA's description of a GPU; empty: there is none.
+/// The number of a GPU's device file: 1 for /dev/nvidia1. NVIDIA's driver describes each GPU in a file, which has the
+/// line "Device Minor: 1". Empty: the file has no such line.
 std::string NvidiaMinor(const fs::path& information) {
   std::ifstream file(information);
   for (std::string line; std::getline(file, line);) {
@@ -97,9 +98,9 @@ std::vector<std::string> FilesThatExecutorsRead(const DriverFiles& driver) {
   if (!driver.peer_list.empty()) paths.push_back(driver.peer_list);
   AddLibrariesOf(kVendors, paths);
   for (const char* name : kVariables) AddPathsIn(ValueOf(name, driver.environment), paths);
-  paths.insert(paths.end(), driver.more.begin(), driver.more.end());
   // A variable that names all files would undo the rule.
   std::erase(paths, "/");
+  paths.insert(paths.end(), driver.more.begin(), driver.more.end());
   return paths;
 }
 
