@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "platform/fd.h"
 #include "platform/file_rules.h"
 #include "platform/files.h"
 #include "platform/spawn.h"
@@ -140,6 +141,16 @@ TEST(Confinement, OnlyNamedFilesAndDevicesAreOpened) {
        {"cat " + (other / "file"), "ls " + other.path(), "ls " + named.path(), "echo x > " + (named / "file"),
         std::string("head -c 8 /dev/full"), std::string("echo x > /dev/full")})
     EXPECT_FALSE(run(command)) << command;
+}
+
+TEST(Spawn, WithoutOutputAProgramStillReportsErrors) {
+  const TempFolder folder;
+  const Fd log(::open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const auto pid =
+      Spawn({.argv = {"/bin/sh", "-c", "echo printed; echo reported >&2"}, .output_fd = log.get(), .no_output = true});
+  ASSERT_TRUE(pid);
+  ::waitpid(*pid, nullptr, 0);
+  EXPECT_EQ(ReadFile(folder / "log", 100).value(), "reported\n");
 }
 
 TEST(Spawn, AnExpendableProgramIsEndedBeforeOthers) {

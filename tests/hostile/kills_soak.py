@@ -2,8 +2,8 @@
 """Random processes of a node under load are killed, one after the other: daemon, executors, portal, relays, module
 service and hosts, and the tenants' programs. A kill may cost only the tenant that the process worked for: no other
 program may see an error or a wrong byte. A program on another machine that starts while no portal listens is told so and
-does not start. Prints by kind how often it was killed, and the longest call or frame that the
-other tenants had.
+does not start. Prints how many processes of each kind were killed, and the longest call or frame of the tenants that
+they did not work for.
 
   kills_soak.py [--kills N] [--seed N] [--longest-ms N]      # 200 kills; no limit of the longest call
 
@@ -17,6 +17,7 @@ import os
 import random
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -267,6 +268,7 @@ class Soak:
             program.process.wait()
         self.display.close()
         self.node.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def main():

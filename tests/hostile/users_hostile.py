@@ -126,6 +126,8 @@ class Users(hostile.Hostile):
             self.assertEqual((fields["NoNewPrivs"], fields["Seccomp"]), ("1", "2"), name)
             for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
                 self.assertEqual(int(fields[kind], 16), 0, f"{name}: {kind}")
+            with open(f"/proc/{executors_of(self.node, name)[0]}/oom_score_adj") as figure:
+                self.assertGreaterEqual(int(figure.read()), 500, "the kernel ends it before others when no memory is left")
 
     def test_the_executor_of_another_users_vgpu_refuses_a_stranger(self):
         self.node.create("mine", owner_uid=TENANT.pw_uid)
