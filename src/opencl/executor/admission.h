@@ -76,9 +76,8 @@ class Admission {
     bool task = false;  // a task begins with it
     bool alone = false;
     bool may_wait_for_client = false;  // its command may wait for an event that only the client sets
-    std::vector<CostPart> launches;
-
     const void* queue = nullptr;
+    std::vector<CostPart> launches;
 
     // Guarded by the admission's mutex from Begin to Done, as is the ticket:
     std::int64_t since_ns = 0;          // when it was submitted, or when the batch before it in its queue has ended
@@ -92,8 +91,7 @@ class Admission {
   /// completed it. `running` reports whether the device is executing it; another thread calls it.
   std::unique_ptr<Batch> Close(std::function<bool()> running = {});
   /// Settles the batch and updates the costs of its kernels. `device_ns`: time by the device's own clock, used only if
-  /// no workers are metered. Absent: a command has failed; the time since the batch could begin is
-  /// charged.
+  /// no workers are metered. Absent: a command has failed, and the time since the batch could begin is charged.
   void Done(Batch& batch, std::optional<std::int64_t> device_ns);
 
   /// Called by another thread at every poll. Charges batches in flight for the GPU time used so far, so that a long
