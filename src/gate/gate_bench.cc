@@ -160,7 +160,7 @@ void BM_SampleGates(benchmark::State& state) {
   std::int64_t sum = 0;
   host.With([&](VgpuGate&) {  // the host thread must not touch the gates meanwhile
     for (auto _ : state)
-      for (const VgpuGate* gate : sampled) {
+      for (VgpuGate* gate : sampled) {
         sum += gate->AllowanceNs();
         for (const auto& [id, process] : gate->processes()) sum += process->Waiting() + process->InFlight();
       }
