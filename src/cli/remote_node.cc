@@ -48,12 +48,10 @@ std::vector<std::string> MoveCommandOf(const RemoteNode& remote, const std::stri
   return command;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const RemoteNode& remote,
-                                                                    const std::string& run_dir) {
+Result<Environment> StartRelay(const RemoteNode& remote, const std::string& run_dir) {
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   const std::string relay = FindHelper(self, kRelay);
-  const std::filesystem::path vendors = std::filesystem::path(relay).parent_path() / "icd";
-  if (relay.empty() || !std::filesystem::is_directory(vendors))
+  if (relay.empty() || !std::filesystem::is_directory(std::filesystem::path(relay).parent_path() / "icd"))
     return Fail(Errc::kNotFound, "weir-relay or the OpenCL client library is not installed beside weir");
   WEIR_TRY_STATUS(platform::MakeFolder(run_dir));
   const std::string socket = fmt::format("{}/relay-{}.sock", run_dir, ::getpid());
@@ -79,9 +77,7 @@ Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const Remote
   ssize_t got = 0;
   do got = ::read(read_end.get(), &ready, 1);
   while (got < 0 && errno == EINTR);
-  if (got == 1)
-    return std::vector<std::pair<std::string, std::string>>{{"WEIR_OPENCL", socket},
-                                                            {"OCL_ICD_VENDORS", vendors.string()}};
+  if (got == 1) return OpenClEnvironment(socket, relay);
   int status = 0;
   ::waitpid(pid, &status, 0);
   return Fail(CodeOf(status), "the program was not started: no access to " + remote.node + ", for the reason above");

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "cli/common/tenant.h"
 
 namespace weir::cli {
 
@@ -41,7 +42,6 @@ std::vector<std::string> MoveCommandOf(const RemoteNode& remote, const std::stri
 
 /// Starts a relay for this process and the program that it becomes, and waits until the node has accepted it. Returns
 /// the environment that the program needs. The error comes from the node or the relay.
-Result<std::vector<std::pair<std::string, std::string>>> StartRelay(const RemoteNode& remote,
-                                                                    const std::string& run_dir);
+Result<Environment> StartRelay(const RemoteNode& remote, const std::string& run_dir);
 
 }  // namespace weir::cli

@@ -25,6 +25,19 @@ class OpenCl(OpenClTenants):
         self.assertEqual(code, 0, out + err)
         self.assertIn("36 test(s) passed", out.replace("\x1b[32m", "").replace("\x1b[0m", ""))
 
+    def test_a_loader_that_finds_the_vendors_drivers_anyway_is_replaced(self):
+        # As Khronos' loader with OCL_ICD_FILENAMES: without OCL_ICD_VENDORS, the system's loader finds PoCL.
+        self.assertIn("Portable Computing Language",
+                      subprocess.run(["clinfo", "-l"], capture_output=True, text=True, timeout=e2e.PATIENCE).stdout)
+        self.node.create("a")
+        for program, expected in ((["clinfo", "-l"], "Platform #0: Weir"), (loop(0.5), "wrong 0"),
+                                  (["clblast_test_xaxpy"], "36 test(s) passed")):
+            done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", "env", "-u",
+                                   "OCL_ICD_VENDORS", *program], capture_output=True, text=True, timeout=120)
+            said = done.stdout.replace("\x1b[32m", "").replace("\x1b[0m", "")
+            self.assertEqual((done.returncode, expected in said, done.stderr), (0, True, ""), said)
+            self.assertNotIn("Portable Computing Language", said)
+
     def test_a_client_that_is_killed_leaves_nothing(self):
         self.node.create("a")
         program = self.start(loop(600, items=1 << 24, rounds=1), "a")

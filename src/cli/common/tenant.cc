@@ -35,8 +35,42 @@ Result<VgpuView> MakeEphemeralVgpu(const ControlClient& client, const std::strin
   return VgpuFromJson(reply);
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const VgpuView& vgpu,
-                                                                           const std::string& library) {
+namespace {
+
+void AddFolder(std::string& folders, const std::string& more) {
+  if (!folders.empty()) folders += ':';
+  folders += more;
+}
+
+void AddOpenCl(const std::string& socket, const std::filesystem::path& library, Environment& environment,
+               std::string& folders) {
+  const std::filesystem::path weir = library.parent_path();
+  std::error_code error;
+  if (!std::filesystem::is_directory(weir / "icd", error)) return;
+  environment.emplace_back("WEIR_OPENCL", socket);
+  environment.emplace_back("OCL_ICD_VENDORS", weir / "icd");
+  environment.emplace_back("OCL_ICD_FILENAMES", "");  // Khronos' loader opens these drivers too
+  if (std::filesystem::is_directory(weir / "opencl", error)) AddFolder(folders, weir / "opencl");
+}
+
+/// The folders that the loader of libraries searches before those of the program's own LD_LIBRARY_PATH.
+void AddLibraryPath(std::string folders, Environment& environment) {
+  if (folders.empty()) return;
+  if (const std::string own = EnvironmentVariable("LD_LIBRARY_PATH"); !own.empty()) AddFolder(folders, own);
+  environment.emplace_back("LD_LIBRARY_PATH", std::move(folders));
+}
+
+}  // namespace
+
+Environment OpenClEnvironment(const std::string& socket, const std::string& library) {
+  Environment environment;
+  std::string folders;
+  AddOpenCl(socket, library, environment, folders);
+  AddLibraryPath(std::move(folders), environment);
+  return environment;
+}
+
+Result<Environment> TenantEnvironment(const VgpuView& vgpu, const std::string& library) {
   if (vgpu.attach.empty())
     return Fail(
         Errc::kProtocol,
@@ -44,31 +78,27 @@ Result<std::vector<std::pair<std::string, std::string>>> TenantEnvironment(const
                     vgpu.name));
   const char* before = std::getenv("LD_PRELOAD");
   WEIR_TRY(std::string preload, ComposePreload(before == nullptr ? "" : before, library));
-  std::vector<std::pair<std::string, std::string>> environment{{"WEIR_ATTACH", vgpu.attach},
-                                                               {"LD_PRELOAD", std::move(preload)}};
+  Environment environment{{"WEIR_ATTACH", vgpu.attach}, {"LD_PRELOAD", std::move(preload)}};
   // XDG_DATA_DIRS lets Vulkan's loader find the layer in addition to others; WEIR_VULKAN_LAYER enables it.
   if (const std::string layer = FindVulkanLayer(library); !layer.empty()) {
     environment.emplace_back("XDG_DATA_DIRS", ComposeDataDirs(EnvironmentVariable("XDG_DATA_DIRS"), layer));
     environment.emplace_back("WEIR_VULKAN_LAYER", "1");
   }
-  // OpenCL's loader finds only Weir's client library. With a vendor's library, a program would bypass the vGPU.
-  const std::filesystem::path vendors = std::filesystem::path(library).parent_path() / "icd";
-  std::error_code error;
-  if (!vgpu.opencl.empty() && std::filesystem::is_directory(vendors, error)) {
-    environment.emplace_back("WEIR_OPENCL", vgpu.opencl);
-    environment.emplace_back("OCL_ICD_VENDORS", vendors.string());
-  }
+  std::string folders;
+  if (!vgpu.opencl.empty()) AddOpenCl(vgpu.opencl, library, environment, folders);
   // Variables that the device needs. They are added to those of Weir, so they must not include LD_PRELOAD and the like.
   for (const std::string& entry : vgpu.environment) {
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) continue;
     const std::string name = entry.substr(0, equals);
-    std::string value = entry.substr(equals + 1);
-    // A list of folders: the program's own folders follow those of the device.
-    if (const std::string own = name == "LD_LIBRARY_PATH" ? EnvironmentVariable(name.c_str()) : ""; !own.empty())
-      value += ":" + own;
-    environment.emplace_back(name, value);
+    const std::string value = entry.substr(equals + 1);
+    if (name == "LD_LIBRARY_PATH") {
+      AddFolder(folders, value);
+    } else {
+      environment.emplace_back(name, value);
+    }
   }
+  AddLibraryPath(std::move(folders), environment);
   return environment;
 }
 

@@ -149,7 +149,8 @@ static bool is_name(char* said) {
   return strspn(said, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
-/// Sets NAME=VALUE lines in the step's environment. A preloaded library is appended to the job's own.
+/// Sets NAME=VALUE lines in the step's environment. A preloaded library is appended to the job's own, and folders of
+/// libraries precede the job's own.
 static bool set_environment(spank_t spank, char* said) {
   for (char *line = said, *end; *line != '\0'; line = end + 1) {
     end = strchr(line, '\n');
@@ -158,9 +159,10 @@ static bool set_environment(spank_t spank, char* said) {
     *end = '\0';
     *value++ = '\0';
     char before[kSaidBytesMax], both[2 * kSaidBytesMax];
-    if (strcmp(line, "LD_PRELOAD") == 0 && spank_getenv(spank, line, before, sizeof before) == ESPANK_SUCCESS &&
+    const bool preloads = strcmp(line, "LD_PRELOAD") == 0, folders = strcmp(line, "LD_LIBRARY_PATH") == 0;
+    if ((preloads || folders) && spank_getenv(spank, line, before, sizeof before) == ESPANK_SUCCESS &&
         before[0] != '\0') {
-      snprintf(both, sizeof both, "%s:%s", before, value);
+      snprintf(both, sizeof both, "%s:%s", preloads ? before : value, preloads ? value : before);
       value = both;
     }
     if (spank_setenv(spank, line, value, 1) != ESPANK_SUCCESS) return false;

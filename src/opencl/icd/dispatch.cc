@@ -2,6 +2,7 @@
 // The dispatch table, and how loaders get it. Every slot has a function: those of unsupported features fail as OpenCL
 // 3.0 specifies. No exception leaves the library.
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <string_view>
 #include <tuple>
@@ -132,6 +133,22 @@ struct NamedFunction {
 }  // namespace
 
 const cl_icd_dispatch kDispatch = MakeDispatch();
+
+// front.S finds the functions by the order of this list.
+namespace order {
+#define SLOT(name) k##name,
+#define HIDDEN(name) SLOT(name)
+enum {
+#include "opencl/icd/front_slots.inc"
+  kEnd
+};
+#undef SLOT
+#define SLOT(name) static_assert(offsetof(cl_icd_dispatch, name) == k##name * sizeof(void*));
+#include "opencl/icd/front_slots.inc"
+#undef SLOT
+#undef HIDDEN
+static_assert(sizeof(cl_icd_dispatch) == kEnd * sizeof(void*));
+}  // namespace order
 
 namespace api {
 

@@ -41,6 +41,6 @@ WEIR_ENTRY_POINTS(WEIR_DECLARE)
 }  // namespace api
 
 /// The table to which every object's first member points. No slot is null.
-extern const cl_icd_dispatch kDispatch;
+extern const cl_icd_dispatch kDispatch __asm__("weir_opencl_dispatch") __attribute__((visibility("default")));
 
 }  // namespace weir::opencl::icd
