@@ -169,6 +169,8 @@ Result<std::vector<NativeDevice>> OpenLibrary(const std::string& library) {
                           .workers = {}};
       const bool cpu = (DeviceNumber(*cl, devices[d], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
       device.in_host_memory = cpu && DeviceNumber(*cl, devices[d], CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+      // Driver 580.159 on an H200: 6 to 20 ms for kernels of 0.03 to 4 ms, where clWaitForEvents takes 0.02 ms.
+      device.calls_back_late = DeviceText(*cl, devices[d], CL_DEVICE_VENDOR).starts_with("NVIDIA");
       device.uuid = UuidOf(*cl, devices[d]);
       device.pci = PciAddressOf(*cl, devices[d]);
       found.push_back(std::move(device));

@@ -28,6 +28,8 @@ struct NativeDevice {
   std::vector<pid_t> workers;  // threads that its driver has started so far
   /// The device computes in host memory, so that a buffer can be a memory range shared with the client.
   bool in_host_memory = false;
+  /// Its driver calls an event's callback long after the event's end.
+  bool calls_back_late = false;
 };
 
 /// The libraries named by the system's vendor files, except Weir's own. `folder`: /etc/OpenCL/vendors.

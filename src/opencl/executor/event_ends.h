@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "opencl/channel/cl.h"
+#include "opencl/executor/event_waiter.h"
 #include "opencl/executor/objects.h"
 
 namespace weir::opencl {
@@ -23,19 +24,25 @@ std::uint64_t TimeOf(const cl_icd_dispatch& cl, cl_event event, cl_profiling_inf
 
 class EventEnds {
  public:
-  explicit EventEnds(const cl_icd_dispatch& cl) : cl_(cl) {}
+  /// `calls_back_late`: the driver calls back long after an event's end.
+  EventEnds(const cl_icd_dispatch& cl, bool calls_back_late)
+      : cl_(cl), waiter_(calls_back_late ? std::make_unique<EventWaiter>(cl) : nullptr) {}
   EventEnds(const EventEnds&) = delete;
   EventEnds& operator=(const EventEnds&) = delete;
 
   /// Calls `done(status)` once, from any thread, when `event` has ended.
   template <typename DoneFunction>
   void When(cl_event event, DoneFunction done) {
-    if (user_events_ == 0) return WhenSure(event, std::move(done));
-    auto ending = std::make_shared<MayFail::Ending>();
+    if (user_events_ == 0 && waiter_ == nullptr) return WhenSure(event, std::move(done));
+    auto ending = std::make_shared<Ending>();
     ending->done = [shared = std::make_shared<DoneFunction>(std::move(done))](cl_int status) { (*shared)(status); };
-    std::erase_if(may_fail_, [](const auto& one) { return one->ending->told.load(); });
-    may_fail_.push_back(std::make_shared<MayFail>(cl_, event, ending));
+    if (user_events_ != 0) {
+      std::erase_if(may_fail_, [](const auto& one) { return one->ending->told.load(); });
+      may_fail_.push_back(std::make_shared<MayFail>(cl_, event, ending));
+    }
     WhenSure(event, [ending](cl_int status) { ending->Tell(status); });
+    // With user events, a wait may last until a later message of the client.
+    if (user_events_ == 0 && !ending->told.load()) waiter_->Add(event, std::move(ending));
   }
 
   /// The number of unset user events. While it is not 0, a command may wait for a later message.
@@ -48,16 +55,9 @@ class EventEnds {
   void EndUserEvent(Event& event, cl_int status);
 
  private:
-  /// Reports the end of an event once, however it is detected. The driver's callback holds only the Ending, because
-  /// PoCL 3.1 never releases the data of a callback that it does not call.
+  /// The driver's callback holds only the Ending, because PoCL 3.1 never releases the data of a callback that it does
+  /// not call.
   struct MayFail {
-    struct Ending {
-      void Tell(cl_int status) {
-        if (!told.exchange(true)) std::exchange(done, nullptr)(status);
-      }
-      std::function<void(cl_int)> done;
-      std::atomic<bool> told{false};
-    };
     MayFail(const cl_icd_dispatch& table, cl_event of, std::shared_ptr<Ending> what)
         : cl(table), event(of), ending(std::move(what)) {
       cl.clRetainEvent(event);
@@ -93,6 +93,7 @@ class EventEnds {
   bool user_event_failed_ = false;
   /// Events enqueued while user events were unset: the driver may not report their failure.
   std::vector<std::shared_ptr<MayFail>> may_fail_;
+  std::unique_ptr<EventWaiter> waiter_;  // null: the driver calls back in time
 };
 
 }  // namespace weir::opencl

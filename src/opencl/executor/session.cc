@@ -38,7 +38,7 @@ Session::Session(Shared& shared, Accepted accepted)
       in_(std::move(accepted.channel.in)),
       scratch_(wire::kMessageBytesMax),
       client_(cl_, accepted, shared.host_budget),
-      ends_(cl_),
+      ends_(cl_, shared.device.calls_back_late),
       batches_(cl_, Tenancy{shared.agent, shared.meter, shared.work_items}, ends_),
       objects_(client_, ends_, batches_),
       memory_(shared, objects_, batches_, ends_, stop_),
