@@ -47,12 +47,12 @@ bool ProcessShim::IsPartOfOther(Api& api, std::int64_t now_ns) const {
   return now_ns - first_ns < kMayPresentNs;
 }
 
-void ProcessShim::BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
+bool ProcessShim::BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
                                   const void* place) noexcept {
   static_assert(sizeof(BatchPass) <= sizeof(weir_shim_pass) && alignof(BatchPass) <= alignof(weir_shim_pass));
   BatchPass& pass = *new (&scratch) BatchPass{};
-  if (!agent_.Wanted()) return;
-  if (call.inner && IsPartOfOther(api, platform::CoarseNowNs())) return;
+  if (!agent_.Wanted()) return false;
+  if (call.inner && IsPartOfOther(api, platform::CoarseNowNs())) return false;
   try {
     pass.called_ns = pass.submit_ns = platform::NowNs();
     pass.context = context;
@@ -68,13 +68,14 @@ void ProcessShim::BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall c
         pass.metered = !call.flushes && api.described_ == agent_.attach_count() && api.meter_ != nullptr &&
                        !MeterOf(api, loop).cumulative();
         if (pass.metered) MeterOf(api, loop).BeforePresent(pass.called_ns);
-        return;
+        return false;
       }
     }
     PassGate(api, pass, place);
   } catch (...) {
     // At worst out of memory. AfterBatchCall settles the ticket, if there is one.
   }
+  return pass.gated;
 }
 
 void ProcessShim::PassGate(Api& api, BatchPass& pass, const void* place) {

@@ -9,8 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The shim's path from the folder of the library that opens it. */
+#ifndef WEIR_SHIM_FROM_HERE
+#define WEIR_SHIM_FROM_HERE "libweir-shim.so"
+#endif
+
 const void* weir_open_shim(const char* name, unsigned version, void* (*find)(void*, const char*)) {
-  static const char kName[] = "libweir-shim.so";
+  static const char kName[] = WEIR_SHIM_FROM_HERE;
   const char* attach = getenv("WEIR_ATTACH");
   if (attach == NULL || *attach == '\0') return NULL;
   Dl_info self;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How a stub or a layer inside a program opens libweir-shim.so, which lies beside it. */
+ * How a stub or a layer inside a program opens libweir-shim.so, which lies beside it, or at WEIR_SHIM_FROM_HERE. */
 #ifndef WEIR_SHIM_COMMON_OPEN_SHIM_H
 #define WEIR_SHIM_COMMON_OPEN_SHIM_H
 

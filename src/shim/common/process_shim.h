@@ -34,8 +34,9 @@ class ProcessShim {
   void BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t surface, const void* context,
                      const void* place) noexcept;
   void AfterPresent(Api& api, weir_shim_pass& scratch) noexcept;
-  /// Around a call that may end a batch, in a thread that presents nothing.
-  void BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
+  /// Around a call that may end a batch, in a thread that presents nothing. Returns whether the call ends one, and has
+  /// passed the gate.
+  bool BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
                        const void* place) noexcept;
   void AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept;
   /// Called before the program acquires the window's next image, while it holds `ahead` images that it has not
@@ -46,6 +47,8 @@ class ProcessShim {
   void GlIsOnVulkan() noexcept { gl_on_vulkan_.store(true, std::memory_order_relaxed); }
   /// Called when a window is destroyed, because another window may get the same key.
   void ForgetSurface(std::uint64_t surface) noexcept;
+  /// Whether threads of the program have to wait at the gate now.
+  [[nodiscard]] bool Shares() const noexcept { return agent_.gated(); }
   void AbandonInChild() noexcept { agent_.AbandonInChild(); }
 
  private:
