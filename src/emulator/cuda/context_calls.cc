@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the API: contexts and each thread's stack of them.
+#include "emulator/cuda/driver.h"
+
+using namespace weir::emulator::cuda;  // NOLINT(google-build-using-namespace): for the functions below alone
+
+namespace {
+
+/// Runs the body with the lock and the card of a device.
+template <typename Body>
+Result CallOnCard(Device device, Body body) {
+  return Call([&](Driver& driver) {
+    if (device < 0 || static_cast<std::size_t>(device) >= driver.cards.size()) return kInvalidDevice;
+    auto lock = driver.Lock();
+    return body(driver, lock, static_cast<std::uint32_t>(device));
+  });
+}
+
+Result Push(Handle context) {
+  ContextStack& stack = ThreadContexts();
+  if (stack.depth == ContextStack::kMost) return kOutOfMemory;
+  stack.contexts[stack.depth++] = context;
+  return kSuccess;
+}
+
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
+WEIR_EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
+  return CallOnCard(device, [&](Driver& driver, auto&, std::uint32_t number) {
+    Driver::Card& card = driver.cards[number];
+    if (context == nullptr) return kInvalidValue;
+    if (card.primary == nullptr) {
+      std::shared_ptr<Context> made;
+      if (const Result error = driver.MakeContext(number, made); error != kSuccess) return error;
+      made->primary = true;
+      card.primary = std::move(made);
+    }
+    if (driver.Lost(*card.primary)) return kUnknown;
+    ++card.retained;
+    *context = card.primary.get();
+    return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuDevicePrimaryCtxRelease_v2(Device device) {
+  return CallOnCard(device, [&](Driver& driver, auto& lock, std::uint32_t number) {
+    Driver::Card& card = driver.cards[number];
+    if (card.retained == 0) return kInvalidContext;
+    if (--card.retained == 0) driver.DestroyContext(lock, std::exchange(card.primary, nullptr));
+    return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuDevicePrimaryCtxGetState(Device device, unsigned* flags, int* active) {
+  return CallOnCard(device, [&](Driver& driver, auto&, std::uint32_t number) {
+    if (flags == nullptr || active == nullptr) return kInvalidValue;
+    *flags = 0;
+    *active = driver.cards[number].primary != nullptr ? 1 : 0;
+    return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuCtxCreate_v2(Handle* context, unsigned /*flags*/, Device device) {
+  return CallOnCard(device, [&](Driver& driver, auto&, std::uint32_t number) {
+    if (context == nullptr) return kInvalidValue;
+    if (ThreadContexts().depth == ContextStack::kMost) return kOutOfMemory;
+    std::shared_ptr<Context> made;
+    if (const Result error = driver.MakeContext(number, made); error != kSuccess) return error;
+    *context = made.get();
+    return Push(made.get());
+  });
+}
+
+WEIR_EXPORT Result cuCtxDestroy_v2(Handle handle) {
+  return Call([&](Driver& driver) {
+    auto lock = driver.Lock();
+    const std::shared_ptr<Context> context = driver.contexts.Find(handle);
+    if (context == nullptr || context->primary) return kInvalidContext;
+    ContextStack& stack = ThreadContexts();
+    if (stack.depth > 0 && stack.contexts[stack.depth - 1] == handle) --stack.depth;
+    driver.DestroyContext(lock, context);
+    return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuCtxPushCurrent_v2(Handle handle) {
+  return Call([&](Driver& driver) {
+    const auto lock = driver.Lock();
+    return driver.contexts.Find(handle) == nullptr ? kInvalidContext : Push(handle);
+  });
+}
+
+WEIR_EXPORT Result cuCtxPopCurrent_v2(Handle* handle) {
+  return Call([&](Driver&) {
+    ContextStack& stack = ThreadContexts();
+    if (stack.depth == 0) return kInvalidContext;
+    --stack.depth;
+    if (handle != nullptr) *handle = stack.contexts[stack.depth];
+    return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuCtxSetCurrent(Handle handle) {
+  return Call([&](Driver& driver) {
+    ContextStack& stack = ThreadContexts();
+    if (handle == nullptr) {
+      if (stack.depth > 0) --stack.depth;
+      return kSuccess;
+    }
+    const auto lock = driver.Lock();
+    if (driver.contexts.Find(handle) == nullptr) return kInvalidContext;
+    if (stack.depth > 0) --stack.depth;
+    return Push(handle);
+  });
+}
+
+WEIR_EXPORT Result cuCtxGetCurrent(Handle* handle) {
+  return Call([&](Driver&) {
+    if (handle == nullptr) return kInvalidValue;
+    const ContextStack& stack = ThreadContexts();
+    *handle = stack.depth == 0 ? nullptr : stack.contexts[stack.depth - 1];
+    return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuCtxGetDevice(Device* device) {
+  return CallInContext([&](Driver&, const std::shared_ptr<Context>& context) {
+    if (device == nullptr) return kInvalidValue;
+    *device = static_cast<Device>(context->device);
+    return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuCtxSynchronize() {
+  return CallInContext([&](Driver& driver, const std::shared_ptr<Context>& context) {
+    auto lock = driver.Lock();
+    bool capturing = false;
+    for (const auto& stream : context->streams) capturing = capturing || stream->capture.has_value();
+    if (capturing) {
+      Driver::Invalidate(*context);
+      return kCaptureUnsupported;
+    }
+    return driver.Wait(lock, *context, Driver::AllOf(*context));
+  });
+}
+// NOLINTEND(readability-identifier-naming)

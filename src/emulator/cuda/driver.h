@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver of a process: its connection to the emulator, the timeline, and the objects of the program.
+//
+//   a call ─▶ computed on the CPU, by the caller ─▶ timeline (one lock) ─▶ submissions ─▶ the emulator
+//                                      threads that wait ◀─ ends ◀┘◀───────────────────── client's thread
+//
+// Nothing is computed or submitted with the lock held.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/client.h"
+#include "emulator/cuda/objects.h"
+#include "emulator/cuda/types.h"
+
+namespace weir::emulator::cuda {
+
+class Driver {
+ public:
+  /// Commands that a stream holds. A call that would add another waits.
+  static constexpr std::size_t kOpenMost = 1024;
+  static constexpr std::size_t kStreamsMost = 4096;
+
+  struct Card {
+    std::uint32_t number = 0;  // the emulator's number of the device
+    ClientDevice model;
+    std::shared_ptr<Context> primary{};
+    unsigned retained = 0;
+    std::uint64_t used = 0;  // bytes that this process has allocated
+  };
+
+  /// cuInit. At the first call it connects to the emulator; a line on stderr says why it can't.
+  static Result Start();
+  /// Null: cuInit has not succeeded, or this is the child of a fork. Never destroyed, because threads of the program
+  /// may use it while the program exits.
+  static Driver* The();
+
+  [[nodiscard]] cl::KernelWork CostOf(const std::string& name, std::uint64_t items) const {
+    return cl::WorkOf(client_->kernels(), client_->kernel_factor(), name, items);
+  }
+  [[nodiscard]] std::unique_lock<std::mutex> Lock() { return std::unique_lock(mutex_); }
+
+  // Contexts. They require the lock.
+  [[nodiscard]] bool Lost(const Context& context) const { return lost_.contains(cards[context.device].number); }
+  /// The calling thread's context. kUnknown: its device is lost.
+  Result Current(std::shared_ptr<Context>& context) const;
+  Result MakeContext(std::uint32_t card, std::shared_ptr<Context>& context);
+  /// Waits for its work, and unlocks for that time.
+  void DestroyContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
+
+  // Streams. They require the lock.
+  /// Null: the handle is none of the context, or there are too many streams.
+  std::shared_ptr<Stream> FindStream(const std::shared_ptr<Context>& context, Where where);
+  std::shared_ptr<Stream> AddStream(const std::shared_ptr<Context>& context, bool blocking);
+  void RemoveStream(const std::shared_ptr<Stream>& stream);
+  /// What is under way and comes before the next command of the stream.
+  [[nodiscard]] static Moment Front(const Stream& stream);
+  /// All that is under way in the context.
+  [[nodiscard]] static Moment AllOf(const Context& context);
+  [[nodiscard]] static bool Complete(const Moment& moment);
+  /// Unlocks while it waits. kUnknown: the device is lost.
+  Result Wait(std::unique_lock<std::mutex>& lock, const Context& context, const Moment& moment);
+
+  // Captures (capture.cc). They require the lock.
+  /// Refuses a call that is not safe while a stream captures, and invalidates the capture.
+  Result RefuseWhileCapturing();
+  /// The same for what may not be done to a stream that captures, or to the legacy stream while another one does.
+  Result RefuseIfCapturing(Stream& stream);
+  /// Whether the call is for the legacy stream while a blocking stream captures.
+  [[nodiscard]] static bool LegacyIsUnknown(const Stream& stream);
+  static void Invalidate(Context& context);
+
+  /// Computes an operation and adds it to the stream, or adds it to the graph of a stream that captures.
+  /// With `wait` it returns when the operation is complete. Must be called without the lock.
+  Result Do(const std::shared_ptr<Stream>& stream, const Operation& operation, bool wait = false);
+
+  // Memory. Must be called without the lock.
+  Result Allocate(const std::shared_ptr<Context>& context, std::uint64_t bytes, Pointer& pointer);
+  Result Free(const std::shared_ptr<Context>& context, Pointer pointer);
+  /// Whether these bytes lie in one allocation.
+  [[nodiscard]] bool Holds(Pointer pointer, std::uint64_t bytes);
+
+  // The lock protects these.
+  std::vector<Card> cards;
+  Registry<Context> contexts;
+  Registry<Stream> streams;
+  Registry<Event> events;
+  Registry<Module> modules;
+  Registry<Kernel> kernels;
+  Registry<Graph> graphs;
+  Registry<const Graph> executables;
+  std::unordered_map<void*, std::unique_ptr<std::byte[]>> host_memory;
+
+ private:
+  struct Block {
+    std::uint64_t bytes = 0;
+    std::shared_ptr<Context> context;
+  };
+  struct Open {
+    std::shared_ptr<Completion> completion;
+    std::shared_ptr<Stream> stream;
+  };
+
+  Driver(std::unique_ptr<Client> client, std::vector<Card> found)
+      : cards(std::move(found)), client_(std::move(client)) {
+    for (const Card& card : cards)
+      if (card.model.lost) lost_.insert(card.number);
+  }
+  static std::unique_ptr<Driver> Make(std::string& error);
+  static void AfterForkInChild();
+  void Modelled(const Timeline::Submission& command, Instant began, Instant ended, Client::Ending ending);
+  void Gone();
+  static void Complain(const char* what);
+  /// Applies what the timeline has decided, and unlocks.
+  void CarryOut(std::unique_lock<std::mutex> lock);
+  void NoteEnds();
+  void Release(std::uint32_t card, Pointer pointer, std::uint64_t bytes);
+
+  const std::unique_ptr<Client> client_;
+  std::mutex mutex_;
+  std::condition_variable completed_;
+  Timeline timeline_;
+  std::unordered_map<CommandId, Open> open_;
+  std::deque<Timeline::Submission> outbox_;
+  bool sending_ = false;
+  std::set<std::uint32_t> lost_;  // devices, by the emulator's number
+  std::map<Pointer, Block> memory_;
+  std::size_t stream_count_ = 0;
+};
+
+/// The stack of a thread's contexts; the last is current. Plain data, because threads use it until they have ended.
+struct ContextStack {
+  static constexpr std::size_t kMost = 64;
+  Handle contexts[kMost];
+  std::size_t depth;
+};
+ContextStack& ThreadContexts();
+/// Of the thread, exchanged by cuThreadExchangeStreamCaptureMode.
+int& ThreadCaptureMode();
+
+/// Runs the body of a function that C calls.
+template <typename Body>
+Result Call(Body body) noexcept {
+  Driver* driver = Driver::The();
+  if (driver == nullptr) return kNotInitialized;
+  try {
+    return body(*driver);
+  } catch (const std::bad_alloc&) {
+    return kOutOfMemory;
+  } catch (...) {
+    return kUnknown;
+  }
+}
+
+/// The same for a function that works in the thread's context.
+template <typename Body>
+Result CallInContext(Body body) noexcept {
+  return Call([&](Driver& driver) {
+    std::shared_ptr<Context> context;
+    {
+      const auto lock = driver.Lock();
+      if (const Result error = driver.Current(context); error != kSuccess) return error;
+    }
+    return body(driver, context);
+  });
+}
+
+/// The same for a function that works in a stream.
+template <typename Body>
+Result CallInStream(Where where, Body body) noexcept {
+  return CallInContext([&](Driver& driver, const std::shared_ptr<Context>& context) {
+    std::shared_ptr<Stream> stream;
+    {
+      const auto lock = driver.Lock();
+      stream = driver.FindStream(context, where);
+    }
+    return stream == nullptr ? kInvalidHandle : body(driver, stream);
+  });
+}
+
+}  // namespace weir::emulator::cuda
+
+/// Before each function of the API.
+#define WEIR_EXPORT extern "C" __attribute__((visibility("default")))
