@@ -44,6 +44,10 @@ Device DeviceOf(const EmulatedIdentity& identity, const std::string& name, const
   for (const char* variable : {"__GLX_VENDOR_LIBRARY_NAME=weiremulated", "LIBGL_ALWAYS_SOFTWARE=1"})
     device.environment.emplace_back(variable);
   device.environment.push_back("LD_LIBRARY_PATH=" + drivers);
+  // A double for tests, which packages do not contain.
+  std::error_code error;
+  if (const std::string cuda = drivers + "/cuda/libcuda.so.1"; std::filesystem::exists(cuda, error))
+    device.environment.push_back("WEIR_CUDA_DRIVER=" + cuda);
   device.environment.push_back("__EGL_VENDOR_LIBRARY_FILENAMES=" + drivers + "/weiremulated.json");
   return device;
 }

@@ -7,11 +7,13 @@
 #include <cstdlib>
 
 #include "shim/common/process_shim.h"
+#include "shim/cuda/cuda_shim.h"
 #include "shim/gl/gl_shim.h"
 #include "shim/vulkan/vulkan_shim.h"
 
 namespace {
 
+using weir::shim::CudaShim;
 using weir::shim::GlShim;
 using weir::shim::ProcessShim;
 using weir::shim::VulkanShim;
@@ -20,6 +22,7 @@ struct Shims {
   ProcessShim process;
   GlShim gl{process};
   VulkanShim vulkan{process};
+  CudaShim cuda{process};
 };
 
 std::atomic<Shims*> shims_instance{nullptr};
@@ -58,6 +61,10 @@ GlShim* Gl() noexcept {
 VulkanShim* Vulkan() noexcept {
   Shims* shims = Get(weir::proto::Api::kVulkan);
   return shims != nullptr ? &shims->vulkan : nullptr;
+}
+CudaShim* Cuda() noexcept {
+  Shims* shims = Get(weir::proto::Api::kCuda);
+  return shims != nullptr ? &shims->cuda : nullptr;
 }
 bool CatchForks() {
   static const int kRegistered = ::pthread_atfork(nullptr, nullptr, &InChild);
@@ -108,6 +115,18 @@ int WantedVulkanTimestamps() {
   return vulkan != nullptr && vulkan->WantsTimestamps() ? 1 : 0;
 }
 
+int BeforeCudaWork(weir_shim_pass* pass, const weir_cuda_stream* stream) {
+  *pass = {};
+  CudaShim* cuda = Cuda();
+  return cuda != nullptr && cuda->BeforeWork(*pass, *stream) ? 1 : 0;
+}
+void AfterCudaWork(weir_shim_pass* pass) {
+  if (CudaShim* cuda = Cuda()) cuda->AfterWork(*pass);
+}
+void ReportCudaTime(unsigned made, unsigned known, long long gpu_ns) {
+  if (CudaShim* cuda = Cuda()) cuda->ReportTime(made, known, gpu_ns);
+}
+
 }  // namespace
 
 #define WEIR_SHIM_EXPORT extern "C" __attribute__((visibility("default")))
@@ -122,5 +141,10 @@ WEIR_SHIM_EXPORT const weir_vulkan_hooks* weir_vulkan_shim_hooks(void) {
   static const weir_vulkan_hooks kHooks = {WEIR_VULKAN_HOOKS_VERSION, &BeforeVulkanPresent, &AfterVulkanPresent,
                                            &BeforeVulkanWork,         &AfterVulkanWork,     &BeforeVulkanImage,
                                            &ForgetVulkanWindow,       &ReportVulkanTime,    &WantedVulkanTimestamps};
+  return CatchForks() ? &kHooks : nullptr;
+}
+
+WEIR_SHIM_EXPORT const weir_cuda_hooks* weir_cuda_shim_hooks(void) {
+  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork, &AfterCudaWork, &ReportCudaTime};
   return CatchForks() ? &kHooks : nullptr;
 }

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/common/places.h"
+#include "platform/shared_library.h"
 
 namespace weir::cli {
 namespace {
@@ -51,6 +53,24 @@ void AddOpenCl(const std::string& socket, const std::filesystem::path& library, 
   environment.emplace_back("OCL_ICD_VENDORS", weir / "icd");
   environment.emplace_back("OCL_ICD_FILENAMES", "");  // Khronos' loader opens these drivers too
   if (std::filesystem::is_directory(weir / "opencl", error)) AddFolder(folders, weir / "opencl");
+}
+
+/// Weir's CUDA library, which passes everything on to the driver. It is not added where there is no driver, so that
+/// programs find none either.
+void AddCuda(const std::filesystem::path& library, Environment& environment, std::string& folders) {
+  constexpr const char* kDriver = "WEIR_CUDA_DRIVER";
+  const std::filesystem::path folder = library.parent_path() / "cuda";
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return;
+  // The device may have a driver of its own.
+  const auto named = std::ranges::find(environment, kDriver, &Environment::value_type::first);
+  if (named == environment.end()) {
+    const std::string driver = platform::FindSharedLibrary(
+        "libcuda.so.1", folders + ":" + EnvironmentVariable("LD_LIBRARY_PATH"), folder / "libcuda.so.1");
+    if (driver.empty()) return;
+    environment.emplace_back(kDriver, driver);
+  }
+  folders = folders.empty() ? folder.string() : folder.string() + ":" + folders;
 }
 
 /// The folders that the loader of libraries searches before those of the program's own LD_LIBRARY_PATH.
@@ -98,6 +118,7 @@ Result<Environment> TenantEnvironment(const VgpuView& vgpu, const std::string& l
       environment.emplace_back(name, value);
     }
   }
+  AddCuda(library, environment, folders);
   AddLibraryPath(std::move(folders), environment);
   return environment;
 }

@@ -11,6 +11,8 @@
 //   - kLeast of time has passed since the last passage was admitted, so that the device may have worked as long, or
 //   - the calls of the batch, at what a call has cost lately, are kLeast of GPU time, or
 //   - kCallsMost calls were made (dispatches of compute shaders: kDispatchesMost), whatever they cost.
+// A launch of CUDA ends work too, but there are up to hundreds of thousands a second, and a passage takes longer than a
+// launch. Their bounds are wider.
 // Calls that end no batch lose no charge: their work is charged at the next passage.
 #pragma once
 
@@ -29,16 +31,20 @@ class BatchBounds {
   static constexpr Duration kDispatchesFor = milliseconds(2);
   static constexpr int kDispatchesMost = 64;
 
-  enum class Call { kEndsWork, kDispatches };
+  static constexpr Duration kLaunchesLeast = microseconds(500);
+  static constexpr int kLaunchesMost = 128;
+
+  enum class Call { kEndsWork, kDispatches, kLaunches };
 
   /// Counts a call. True: it ends the batch, and Passed and Settled follow.
   bool Ends(Instant now, Call call) {
-    const bool dispatches = call == Call::kDispatches;
+    const bool dispatches = call == Call::kDispatches, launches = call == Call::kLaunches;
+    const Duration least = launches ? kLaunchesLeast : kLeast;
     ++(dispatches ? dispatches_ : calls_);
     if (!known_) return true;
-    if (now - passed_ >= (dispatches ? kDispatchesFor : kLeast)) return true;
+    if (now - passed_ >= (dispatches ? kDispatchesFor : least)) return true;
     if (dispatches) return dispatches_ >= kDispatchesMost;
-    return calls_ >= kCallsMost || calls_ * cost_ >= kLeast;
+    return calls_ >= (launches ? kLaunchesMost : kCallsMost) || calls_ * cost_ >= least;
   }
   /// The gate has admitted the call that ends the batch.
   void Passed(Instant now) {

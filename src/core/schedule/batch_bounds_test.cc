@@ -49,6 +49,19 @@ TEST(BatchBounds, ACallThatComesLatePasses) {
   EXPECT_TRUE(loop.Make(microseconds(1), nanoseconds(1)));
 }
 
+TEST(BatchBounds, LaunchesPassLessOften) {
+  BatchLoop loop;
+  const auto make = [&](Duration gpu, Duration apart) { return loop.Make(gpu, apart, Call::kLaunches); };
+  make(microseconds(1), microseconds(1));
+  EXPECT_FALSE(make(microseconds(1), BatchBounds::kLaunchesLeast - nanoseconds(1)));
+  EXPECT_TRUE(make(microseconds(1), nanoseconds(1)));
+  int until = 1;
+  while (!make(microseconds(1), microseconds(1))) ++until;
+  EXPECT_EQ(until, BatchBounds::kLaunchesMost);
+  for (int i = 0; i < 8; ++i) make(milliseconds(1), microseconds(1));
+  EXPECT_TRUE(make(milliseconds(1), microseconds(1)));
+}
+
 TEST(BatchBounds, DispatchesWithoutAnEndPassNowAndThen) {
   BatchLoop loop;
   loop.Make(milliseconds(1), microseconds(1));

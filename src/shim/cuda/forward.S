@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The functions of the driver that Weir passes on unchanged: each jumps to the driver's own, whose address is in
+ * weir_cuda_driver. In assembly, because a jump needs no types. HOOKED functions have an entry in the table too; they
+ * are in calls.cc. */
+#include <cet.h>
+
+#define FUNCTION(name)                       \
+  .globl name;                               \
+  .type name, @function;                     \
+  .p2align 4;                                \
+  name: _CET_ENDBR;                          \
+  jmp *weir_cuda_driver + offset(%rip);      \
+  .size name, . - name;                      \
+  .set offset, offset + 8;
+#define HOOKED(name) .set offset, offset + 8;
+
+  .text
+  .set offset, 0
+#include "shim/cuda/driver_functions.inc"
+
+  .section .note.GNU-stack, "", @progbits

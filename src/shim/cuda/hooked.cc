@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim/cuda/hooked.h"
+
+#include "shim/cuda/driver.h"
+
+// Declared without their types, because only the addresses are needed here.
+// NOLINTBEGIN(readability-identifier-naming): the names are the driver's
+#define FUNCTION(name)
+#define HOOKED(name) extern "C" void name();
+#include "shim/cuda/driver_functions.inc"
+#undef HOOKED
+
+namespace weir::shim::cuda {
+namespace {
+
+struct Hooked {
+  Function function;
+  void (*ours)();
+};
+
+constexpr Hooked kHooked[] = {
+#define HOOKED(name) {kCall_##name, &name},
+#include "shim/cuda/driver_functions.inc"
+#undef HOOKED
+#undef FUNCTION
+};
+// NOLINTEND(readability-identifier-naming)
+
+}  // namespace
+
+void* InPlaceOf(void* function) {
+  for (const Hooked& one : kHooked)
+    if (weir_cuda_driver[one.function] == function && DriverHas(one.function)) return reinterpret_cast<void*>(one.ours);
+  return function;
+}
+
+}  // namespace weir::shim::cuda

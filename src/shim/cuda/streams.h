@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured of a stream: spans of device time between events that Weir records in it.
+//
+//   dense:   launch launch launch E   launch launch launch E      a batch is a span, from the end of the one before
+//   sparse:  launch B launch E launch launch E                    one call of a batch is a span, and stands for all
+//
+// A span may only cover time in which the device works. While the last batch's end has not come when the next batch
+// ends, the stream never ran empty meanwhile, so one event for a batch is enough (dense). Otherwise one call of each
+// batch, chosen at random, is measured by itself (sparse), so that the time between two calls is not charged. Events
+// around each call would take a program that makes short calls several times as long as the calls.
+//
+//   sparse ──the call that is to be measured finds work of the last batch in the stream──▶ dense
+//   dense  ──the stream has run empty when a batch ends──▶ sparse
+//
+// The first batch after a change to dense is measured from that call to its end. The last batch before a change to
+// sparse is charged what its calls have cost lately, because its span may cover a wait at the gate.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/cuda/driver.h"
+#include "shim/cuda/hooks.h"
+
+namespace weir::shim::cuda {
+
+/// The shim's functions; null: the program runs without a gate.
+const weir_cuda_hooks* Hooks();
+
+/// A context's clock: the time of an event, in ns since the context's first event. cuEventElapsedTime returns a float,
+/// so a near event is the reference.
+class ContextClock {
+ public:
+  explicit ContextClock(CudaHandle context) : context_(context) {}
+  [[nodiscard]] CudaHandle context() const { return context_; }
+  /// Called after each measured span's end was recorded in `stream`, with that stream's context current. Renews the
+  /// reference every second.
+  void Renew(CudaHandle stream, std::int64_t now_ns);
+  /// The driver does not know the context's events any more.
+  void Forget();
+  /// The time between two completed events. Negative: the driver does not tell.
+  std::int64_t Between(CudaHandle begin, CudaHandle end);
+  /// The part of the span between two completed events that no earlier span of the context has covered. Negative: the
+  /// driver does not tell.
+  std::int64_t Take(CudaHandle begin, CudaHandle end);
+
+ private:
+  static constexpr double kNever = -1e18;  // before every event
+  bool TimeOf(CudaHandle event, double& ns) const;
+
+  const CudaHandle context_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  std::array<CudaHandle, 2> references_{};  // the one in use, and the next one, which may not have come yet
+  double origin_ns_ = 0;                    // time of the reference in use
+  bool renewing_ = false;
+  std::int64_t renewed_ns_ = 0;
+  double until_ns_ = kNever;  // GPU time up to this moment was reported
+};
+
+class Stream {
+ public:
+  Stream(ContextClock& clock, CudaHandle handle, const char* renderer);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() = delete;  // a stream's handle may be used again, and its events belong to the context
+
+  [[nodiscard]] const weir_cuda_stream& place() const { return place_; }
+  /// Before and after the driver's function. `ends_batch`: the call has passed the gate; only then `now_ns` counts.
+  void Begin(bool ends_batch);
+  void End(bool ends_batch, std::int64_t now_ns);
+  /// Waits until the device has completed the batch before the last one, or, with `shares`, the last one too if it is
+  /// long. For a limited time.
+  void Await(bool shares);
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  static constexpr std::size_t kSpans = 64;
+  static constexpr std::size_t kEvents = 3 * kSpans + 8;
+  struct Span {
+    std::size_t begin = kNone, end = kNone;              // indexes of events
+    std::size_t batch_begin = kNone, batch_end = kNone;  // the ends of the batch before it and of its own
+    unsigned calls = 1;                                  // that it covers
+    unsigned stands_for = 1;                             // calls of the batch
+  };
+
+  bool Record(std::size_t& event);
+  void Add(const Span& span);
+  void Read();
+  [[nodiscard]] bool Complete(std::size_t event);
+  bool AwaitEvent(std::size_t Stream::*event, std::int64_t from_ns);
+  void EndSparse();
+  void EndDense();
+  void NotMeasured();
+  void StartAgain();
+
+  ContextClock& clock_;
+  const CudaHandle handle_;
+  weir_cuda_stream place_;
+  // All members below are guarded by the mutex. An index of an event is kNone if there is none, or it has come.
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  std::array<CudaHandle, kEvents> events_{};
+  std::size_t next_event_ = 0;
+  std::array<Span, kSpans> spans_{};  // a ring of those that the device may not have completed
+  std::size_t first_ = 0, count_ = 0;
+  bool dense_ = false;
+  bool broken_ = false;           // the driver refuses the events: the context is gone, or has failed
+  unsigned calls_ = 0;            // of the open batch
+  int failures_ = 0;              // how often broken_ was set
+  unsigned sampled_call_ = 0;     // the call of the open batch at which its span begins (sparse)
+  Span sample_;                   // this span
+  bool to_end_ = false;           // the span ends with the batch, because the stream was not empty at its begin
+  std::size_t last_end_ = kNone;  // of the last batch
+  std::size_t before_ = kNone;    // of the batch before it
+  std::int64_t batch_ns_ = 0;     // device time of the last batch that is known
+  double call_ns_ = 0;            // of a call, a mean of the last spans
+  std::uint32_t random_ = 0x9E3779B9;
+};
+
+/// The calling thread's current context and the stream of a call; null: there is no context, or too many streams.
+Stream* FindStream(CudaHandle handle, bool per_thread_default);
+
+/// Whether a stream may be capturing now: then nothing is recorded in it, and the call puts no work on the device.
+bool IsCapturing(CudaHandle handle, bool per_thread_default);
+
+}  // namespace weir::shim::cuda

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is charged for the work of a stream, on a driver whose device works when the test says so.
+#include "shim/cuda/streams.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+namespace weir::shim::cuda {
+
+void* weir_cuda_driver[kFunctions];
+
+namespace {
+
+/// A device with one queue of work for each stream, in ns of its own clock. An event comes when the work that was
+/// submitted before it has ended.
+struct FakeDevice {
+  struct Event {
+    bool recorded = false;
+    double at_ns = 0;
+  };
+
+  FakeDevice() {
+    only = this;
+    Set(
+        kCall_cuCtxGetCurrent, +[](CudaHandle* current) { return *current = only->context, kSuccess; });
+    Set(
+        kCall_cuCtxGetDevice, +[](int* device) { return *device = 0, kSuccess; });
+    Set(
+        kCall_cuDeviceGetName, +[](char* name, int, int) { return name[0] = '\0', kSuccess; });
+    Set(
+        kCall_cuEventCreate, +[](CudaHandle* made, unsigned) {
+          if (only->fails) return kFails;
+          only->events.push_back(std::make_unique<Event>());
+          *made = only->events.back().get();
+          return kSuccess;
+        });
+    Set(
+        kCall_cuEventRecord, +[](CudaHandle event, CudaHandle stream) {
+          if (only->fails || !only->Knows(event)) return kFails;
+          ++only->records;
+          *static_cast<Event*>(event) = {true, std::max(only->busy_until_ns[stream], only->now_ns)};
+          return kSuccess;
+        });
+    Set(
+        kCall_cuEventQuery, +[](CudaHandle event) {
+          if (!only->Knows(event)) return kFails;
+          return static_cast<Event*>(event)->at_ns <= only->now_ns ? kSuccess : kNotReady;
+        });
+    Set(
+        kCall_cuEventElapsedTime, +[](float* ms, CudaHandle from, CudaHandle to) {
+          if (!only->Knows(from) || !only->Knows(to)) return kFails;
+          *ms = static_cast<float>((static_cast<Event*>(to)->at_ns - static_cast<Event*>(from)->at_ns) / 1e6);
+          return kSuccess;
+        });
+  }
+  template <typename Type>
+  static void Set(Function function, Type* code) {
+    weir_cuda_driver[function] = reinterpret_cast<void*>(code);
+  }
+  [[nodiscard]] bool Knows(CudaHandle event) const {
+    for (const auto& one : events)
+      if (one.get() == event) return true;
+    return false;
+  }
+  void Launch(CudaHandle stream, double work_ns) {
+    busy_until_ns[stream] = std::max(busy_until_ns[stream], now_ns) + work_ns;
+    worked_ns += work_ns;
+  }
+
+  static constexpr CudaResult kFails = 400;
+  static inline FakeDevice* only = nullptr;
+  CudaHandle context = &now_ns;
+  double now_ns = 1e6;
+  double worked_ns = 0;
+  int records = 0;
+  bool fails = false;
+  std::map<CudaHandle, double> busy_until_ns;
+  std::vector<std::unique_ptr<Event>> events;
+};
+
+std::int64_t reported_ns = 0;
+unsigned reported_made = 0, reported_known = 0;
+
+class MeasuredStream : public ::testing::Test {
+ protected:
+  MeasuredStream() {
+    reported_ns = 0;
+    reported_made = reported_known = 0;
+  }
+  /// A call that puts `work_ns` on the device.
+  void Call(double work_ns, bool ends_batch, Stream* stream = nullptr) {
+    Stream& at = stream != nullptr ? *stream : stream_;
+    at.Begin(ends_batch);
+    device_.Launch(HandleOf(at), work_ns);
+    at.End(ends_batch, static_cast<std::int64_t>(device_.now_ns));
+  }
+  /// `calls` short calls, the last of which ends the batch.
+  void Batch(int calls, double work_ns, double between_ns) {
+    for (int i = 1; i <= calls; ++i) {
+      Call(work_ns, i == calls);
+      device_.now_ns += between_ns;
+    }
+  }
+  /// The device completes everything, and the stream has noticed it.
+  void Settle() {
+    for (const auto& [stream, until_ns] : device_.busy_until_ns) device_.now_ns = std::max(device_.now_ns, until_ns);
+    stream_.Await(false);
+  }
+  [[nodiscard]] double Charged() const { return static_cast<double>(reported_ns); }
+  CudaHandle HandleOf(const Stream& stream) { return &stream == &stream_ ? handle_ : other_handle_; }
+
+  FakeDevice device_;
+  const CudaHandle handle_ = &reported_ns, other_handle_ = &reported_made;
+  ContextClock clock_{device_.context};
+  // Never destroyed, like those of a program.
+  Stream& stream_ = *new Stream(clock_, handle_, "");
+};
+
+constexpr double kUs = 1e3, kMs = 1e6;
+
+TEST_F(MeasuredStream, ThatNeverRunsEmptyIsChargedItsWorkWithOneEventForABatch) {
+  for (int i = 0; i < 100; ++i) {
+    Batch(10, 100 * kUs, 80 * kUs);
+  }
+  Settle();
+  EXPECT_NEAR(Charged(), device_.worked_ns, 0.02 * device_.worked_ns);
+  EXPECT_LE(device_.records, 100 + 20);
+}
+
+TEST_F(MeasuredStream, ThatRunsEmptyIsNotChargedTheTimeBetweenItsCalls) {
+  for (int i = 0; i < 200; ++i) Batch(10, 10 * kUs, 200 * kUs);
+  Settle();
+  EXPECT_NEAR(Charged(), device_.worked_ns, 0.02 * device_.worked_ns);
+  EXPECT_LE(device_.records, 3 * 200 + 10);
+}
+
+TEST_F(MeasuredStream, CallsOfDifferentLengthAreChargedTheirWorkOnAverage) {
+  for (int i = 0; i < 4000; ++i) {
+    for (int call = 0; call < 10; ++call) {
+      Call((call % 5 == 0 ? 50 : 10) * kUs, call == 9);
+      device_.now_ns += 200 * kUs;
+    }
+  }
+  Settle();
+  EXPECT_NEAR(Charged(), device_.worked_ns, 0.05 * device_.worked_ns);
+}
+
+// Otherwise a vGPU that waits is charged for the wait, and waits for longer.
+TEST_F(MeasuredStream, AWaitAtTheGateIsNotCharged) {
+  for (int i = 0; i < 100; ++i) {
+    for (int call = 1; call <= 10; ++call) {
+      // The call that ends a batch waits at the gate for long enough that the device runs empty.
+      if (call == 10 && i % 5 == 0) device_.now_ns += 50 * kMs;
+      Call(100 * kUs, call == 10);
+      device_.now_ns += 50 * kUs;
+    }
+  }
+  Settle();
+  EXPECT_NEAR(Charged(), device_.worked_ns, 0.1 * device_.worked_ns);
+}
+
+TEST_F(MeasuredStream, ALongCallIsChargedInFull) {
+  for (int i = 0; i < 10; ++i) {
+    Call(500 * kMs, true);
+    device_.now_ns += 600 * kMs;
+  }
+  Settle();
+  EXPECT_NEAR(Charged(), device_.worked_ns, 0.001 * device_.worked_ns);
+}
+
+TEST_F(MeasuredStream, WorkOfTwoStreamsAtOnceIsChargedOnce) {
+  Stream& other = *new Stream(clock_, other_handle_, "");
+  for (int i = 0; i < 100; ++i) {
+    Call(1 * kMs, true);
+    Call(1 * kMs, true, &other);
+    device_.now_ns += 1 * kMs;
+  }
+  Settle();
+  other.Await(false);
+  EXPECT_NEAR(Charged(), device_.worked_ns / 2, 0.02 * device_.worked_ns);
+}
+
+TEST_F(MeasuredStream, EverySpanThatIsBegunBecomesKnown) {
+  for (int i = 0; i < 300; ++i) Batch(1 + i % 7, (i % 11) * 30 * kUs, (i % 5) * 40 * kUs);
+  Settle();
+  stream_.Await(false);
+  EXPECT_GT(reported_made, 0U);
+  EXPECT_EQ(reported_made, reported_known);
+}
+
+TEST_F(MeasuredStream, AfterAResetOfItsContextIsMeasuredAgain) {
+  Batch(5, 100 * kUs, 200 * kUs);
+  Settle();
+  device_.events.clear();  // the driver knows none of them any more
+  device_.worked_ns = 0;
+  const double before_ns = Charged();
+  for (int i = 0; i < 50; ++i) Batch(5, 100 * kUs, 200 * kUs);
+  Settle();
+  EXPECT_NEAR(Charged() - before_ns, device_.worked_ns, 0.1 * device_.worked_ns);
+}
+
+TEST_F(MeasuredStream, OfAContextThatHasFailedAsksNoMore) {
+  device_.fails = true;
+  for (int i = 0; i < 1000; ++i) Call(1 * kMs, true);
+  stream_.Await(true);
+  EXPECT_EQ(device_.records, 0);
+  EXPECT_EQ(reported_ns, 0);
+}
+
+}  // namespace
+
+const weir_cuda_hooks* Hooks() {
+  static const weir_cuda_hooks kHooks{WEIR_CUDA_HOOKS_VERSION, nullptr, nullptr,
+                                      [](unsigned made, unsigned known, long long gpu_ns) {
+                                        reported_made += made;
+                                        reported_known += known;
+                                        reported_ns += gpu_ns;
+                                      }};
+  return &kHooks;
+}
+
+}  // namespace weir::shim::cuda
