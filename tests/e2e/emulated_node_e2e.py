@@ -63,7 +63,7 @@ class EmulatedNode(emulated.WithEmulatedNode):
         e2e.wait_for(lambda: self.node.used_ns()[program.pid] > before, "it draws without a daemon")
         self.node.start()
         e2e.wait_for(lambda: self.node.vgpu("game")["processes"], "it is attached again")
-        self.assertIn("still has clients", e2e.wait_for(self.node.log_text, "the log"))
+        e2e.wait_for(lambda: "still has clients" in self.node.log_text(), "the new emulator says why it waits")
         # A new program shares the device with the one that was there before.
         self.node.create("other")
         other = self.start(e2e.TEXTURE, "other")
