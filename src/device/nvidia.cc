@@ -24,6 +24,8 @@ Status AddNvidia(const std::string& what, const Sources& sources, Devices& devic
                  .uuid = identity.uuid,
                  .pci = identity.pci};
   device.driver.device = identity.pci.empty() ? identity.uuid : identity.pci;
+  // CUDA programs see this GPU only.
+  if (!identity.uuid.empty()) device.environment.push_back("CUDA_VISIBLE_DEVICES=" + identity.uuid);
   devices.memory.push_back(
       {.program = program, .gpu = what, .nvml_library = sources.nvml_library, .device = device.spec.name});
   std::vector<std::string> source{"--nvml", identity.uuid.empty() ? what : identity.uuid};

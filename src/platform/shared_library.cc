@@ -24,7 +24,18 @@ constexpr std::uint32_t kKind = 0x0A00;
 constexpr std::uint32_t kKind = 0;
 #endif
 constexpr const char* kCache = "/etc/ld.so.cache";
-constexpr const char* kStandard[] = {"/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+constexpr const char* kStandard[] = {
+#if defined(__x86_64__)
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+#elif defined(__aarch64__)
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+#endif
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib"};
 
 std::uint32_t WordAt(std::span<const std::byte> bytes, std::size_t at) {
   std::uint32_t word = 0;
@@ -49,6 +60,9 @@ bool Is(const fs::path& path, const std::string& except) {
 
 std::vector<std::string> PathsInLoaderCache(std::span<const std::byte> cache, std::string_view name) {
   std::vector<std::string> paths;
+  // Before glibc 2.32, ldconfig put the format of earlier versions first. Offsets count from the magic.
+  const std::string_view whole(reinterpret_cast<const char*>(cache.data()), cache.size());
+  cache = cache.subspan(std::min(whole.find(kMagic), cache.size()));
   if (cache.size() < kHeaderBytes || std::memcmp(cache.data(), kMagic.data(), kMagic.size()) != 0) return paths;
   const std::size_t count = WordAt(cache, kMagic.size());
   if (count > (cache.size() - kHeaderBytes) / kEntryBytes) return paths;

@@ -49,6 +49,14 @@ TEST(SharedLibrary, TheCachesOrderIsKept) {
 #endif
 }
 
+TEST(SharedLibrary, ACacheMayBeginWithTheEarlierFormat) {
+#if defined(__x86_64__)
+  const std::string cache =
+      "ld.so-1.7.0" + std::string(37, '\0') + CacheOf({{0x0303, "libx.so.1", "/first/libx.so.1"}});
+  EXPECT_EQ(Paths(cache, "libx.so.1"), std::vector<std::string>{"/first/libx.so.1"});
+#endif
+}
+
 TEST(SharedLibrary, ACacheThatIsCutOffOrLiesIsRead) {
   const std::string cache = CacheOf({{0x0303, "libx.so.1", "/first/libx.so.1"}});
   for (std::size_t length = 0; length < cache.size(); ++length)

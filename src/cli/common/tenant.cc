@@ -55,16 +55,18 @@ void AddOpenCl(const std::string& socket, const std::filesystem::path& library, 
   if (std::filesystem::is_directory(weir / "opencl", error)) AddFolder(folders, weir / "opencl");
 }
 
-/// Weir's CUDA library, which passes everything on to the driver. It is not added where there is no driver, so that
-/// programs find none either.
+/// Weir's CUDA library, which passes everything on to the driver. It is added for devices that run CUDA only: a program
+/// that uses another device than its vGPU's must not be charged to it. Where there is no driver, programs find none.
 void AddCuda(const std::filesystem::path& library, Environment& environment, std::string& folders) {
   constexpr const char* kDriver = "WEIR_CUDA_DRIVER";
   const std::filesystem::path folder = library.parent_path() / "cuda";
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) return;
-  // The device may have a driver of its own.
-  const auto named = std::ranges::find(environment, kDriver, &Environment::value_type::first);
-  if (named == environment.end()) {
+  const auto has = [&](const char* name) {
+    return std::ranges::find(environment, name, &Environment::value_type::first) != environment.end();
+  };
+  if (!has(kDriver)) {  // the device has no driver of its own
+    if (!has("CUDA_VISIBLE_DEVICES")) return;
     const std::string driver = platform::FindSharedLibrary(
         "libcuda.so.1", folders + ":" + EnvironmentVariable("LD_LIBRARY_PATH"), folder / "libcuda.so.1");
     if (driver.empty()) return;

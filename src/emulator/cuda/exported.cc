@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <iterator>
 
-// Declared without their types, because only the addresses are needed here.
+// Declared without their types and by other names, because only the addresses are needed here.
 // NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
-#define FUNCTION(name) extern "C" void name();
+#define FUNCTION(name) extern "C" void weir_at_##name() __asm__(#name);
 #include "emulator/cuda/functions.inc"
 #undef FUNCTION
 
@@ -18,7 +18,7 @@ struct Function {
   void (*address)();
 };
 constexpr Function kFunctions[] = {
-#define FUNCTION(name) {#name, &name},
+#define FUNCTION(name) {#name, &weir_at_##name},
 #include "emulator/cuda/functions.inc"
 #undef FUNCTION
 };

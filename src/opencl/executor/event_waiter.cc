@@ -32,8 +32,9 @@ void EventWaiter::Run() {
     events_.pop_front();
     lock.unlock();
     if (!ending->told.load()) {
-      cl_.clWaitForEvents(1, &event);
-      ending->Tell(FailureOf(cl_, event));
+      const cl_int waited = cl_.clWaitForEvents(1, &event);
+      // A wait that fails says nothing about an event that has no error; its callback tells the end.
+      if (const cl_int failure = FailureOf(cl_, event); waited == CL_SUCCESS || failure < 0) ending->Tell(failure);
     }
     cl_.clReleaseEvent(event);
     lock.lock();

@@ -136,6 +136,19 @@ TEST_F(LateCallbacks, AreWaitedForWhileTheClientHasUnsetUserEvents) {
   Finish();
 }
 
+TEST_F(LateCallbacks, AreWaitedForWhereAWaitFails) {
+  driver_.table.clWaitForEvents = [](cl_uint, const cl_event*) -> cl_int { return CL_OUT_OF_RESOURCES; };
+  When(0);
+  When(1);
+  driver_.End(1, CL_OUT_OF_RESOURCES);
+  driver_.End(0);
+  driver_.CallBack(0);
+  driver_.CallBack(1);
+  Finish();
+  EXPECT_EQ(told_.size(), 2U);
+  for (const auto& [event, status] : told_) EXPECT_EQ(status, event == 0 ? CL_COMPLETE : CL_OUT_OF_RESOURCES);
+}
+
 TEST_F(LateCallbacks, EventsAreReleased) {
   for (std::size_t i = 0; i < LateDriver::kEvents; ++i) When(i);
   Finish();

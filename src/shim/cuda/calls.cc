@@ -2,6 +2,7 @@
 // The functions that put work on a device, and those that begin and end a capture. A variant whose name ends in _ptds
 // or _ptsz takes a null stream, or none, as the thread's default stream; the other one as the legacy default stream.
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cerrno>
@@ -33,7 +34,8 @@ struct Where {
 /// mode.
 class RelaxedCapture {
  public:
-  RelaxedCapture() : needed_(captures.load(std::memory_order_relaxed) > 0) { Exchange(); }
+  /// `asks`: Weir is going to ask about events, which another thread's capture forbids from one moment to the next.
+  explicit RelaxedCapture(bool asks) : needed_(asks || captures.load(std::memory_order_relaxed) > 0) { Exchange(); }
   ~RelaxedCapture() { Exchange(); }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
@@ -47,6 +49,18 @@ class RelaxedCapture {
   int mode_ = kRelaxed;
 };
 
+/// Keeps the program's thread from being cancelled inside Weir, where that would end the process.
+class NotCancelled {
+ public:
+  NotCancelled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_); }
+  ~NotCancelled() { ::pthread_setcancelstate(state_, nullptr); }
+  NotCancelled(const NotCancelled&) = delete;
+  NotCancelled& operator=(const NotCancelled&) = delete;
+
+ private:
+  int state_ = 0;
+};
+
 /// One call that puts work on the device.
 class Work {
  public:
@@ -57,8 +71,9 @@ class Work {
     if (captures.load(std::memory_order_relaxed) == 0 || !IsCapturing(where.stream, where.per_thread))
       stream_ = FindStream(where.stream, where.per_thread);
     if (stream_ != nullptr) {
-      const RelaxedCapture relaxed;
+      const NotCancelled not_cancelled;
       ends_batch_ = hooks_->before_work(&pass_, &stream_->place()) != 0;
+      const RelaxedCapture relaxed(false);
       stream_->Begin(ends_batch_);
     }
     errno = error_number;
@@ -67,7 +82,8 @@ class Work {
     if (hooks_ == nullptr) return;
     const int error_number = errno;
     if (stream_ != nullptr) {
-      const RelaxedCapture relaxed;
+      const NotCancelled not_cancelled;
+      const RelaxedCapture relaxed(ends_batch_);
       stream_->End(ends_batch_, ends_batch_ ? platform::NowNs() : 0);
       hooks_->after_work(&pass_);
     }

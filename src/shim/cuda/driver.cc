@@ -2,9 +2,15 @@
 #include "shim/cuda/driver.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+
+#include "platform/shared_library.h"
+
+extern "C" int cuInit(unsigned flags);  // NOLINT(readability-identifier-naming): forward.S
 
 namespace weir::shim::cuda {
 namespace {
@@ -21,13 +27,39 @@ constexpr const char* kNames[] = {
 CudaResult NoDriver() { return kStubLibrary; }
 CudaResult NotThere() { return kNotFound; }
 
-/// Opens the driver when the program loads this library, as the driver itself would be loaded. `weir run` has found it.
+/// The path of this library.
+const char* Self() {
+  Dl_info self{};
+  return ::dladdr(&kNames, &self) != 0 ? self.dli_fname : nullptr;
+}
+
+/// The driver that `weir run` has found. A program that gets the library path but not the other variables, as from
+/// another machine, uses the driver that the loader would find.
+void* Open() {
+  const char* const named = ::secure_getenv("WEIR_CUDA_DRIVER");
+  std::string path = named != nullptr ? named : "";
+  if (!path.starts_with('/') || ::access(path.c_str(), F_OK) != 0) {
+    const char *const folders = ::getenv("LD_LIBRARY_PATH"), *const self = Self();
+    path = platform::FindSharedLibrary("libcuda.so.1", folders != nullptr ? folders : "", self != nullptr ? self : "");
+  }
+  const char* why = "there is none";
+  if (void* driver = path.empty() ? nullptr : ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    // Another Weir's library may open this one as its driver.
+    if (::dlsym(driver, "cuInit") != reinterpret_cast<void*>(&cuInit)) return driver;
+    why = "it is this library";
+  } else if (!path.empty()) {
+    why = ::dlerror();
+  }
+  std::fprintf(stderr, "weir: CUDA's driver %s can't be loaded: %s\n", path.c_str(), why != nullptr ? why : "unknown");
+  return nullptr;
+}
+
+/// Opens the driver when the program loads this library, as the driver itself would be loaded.
 __attribute__((constructor)) void OpenDriver() {
-  const char* path = ::secure_getenv("WEIR_CUDA_DRIVER");
-  void* driver = path != nullptr && *path == '/' ? ::dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
-  if (driver == nullptr) {
-    const char* why = path == nullptr || *path != '/' ? "WEIR_CUDA_DRIVER does not name it" : ::dlerror();
-    std::fprintf(stderr, "weir: CUDA's driver can't be loaded: %s\n", why != nullptr ? why : path);
+  void* driver = nullptr;
+  try {
+    driver = Open();
+  } catch (...) {  // out of memory
   }
   for (std::size_t i = 0; i < kFunctions; ++i) {
     void* function = driver != nullptr ? ::dlsym(driver, kNames[i]) : nullptr;

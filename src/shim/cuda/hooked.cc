@@ -3,10 +3,10 @@
 
 #include "shim/cuda/driver.h"
 
-// Declared without their types, because only the addresses are needed here.
+// Declared without their types and by other names, because only the addresses are needed here.
 // NOLINTBEGIN(readability-identifier-naming): the names are the driver's
 #define FUNCTION(name)
-#define HOOKED(name) extern "C" void name();
+#define HOOKED(name) extern "C" void weir_at_##name() __asm__(#name);
 #include "shim/cuda/driver_functions.inc"
 #undef HOOKED
 
@@ -19,7 +19,7 @@ struct Hooked {
 };
 
 constexpr Hooked kHooked[] = {
-#define HOOKED(name) {kCall_##name, &name},
+#define HOOKED(name) {kCall_##name, &weir_at_##name},
 #include "shim/cuda/driver_functions.inc"
 #undef HOOKED
 #undef FUNCTION

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/streams.h"
 
+#include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <tuple>
 
+#include "core/schedule/batch_bounds.h"
 #include "platform/clock.h"
 #include "platform/pthread_lock.h"
 
@@ -66,13 +69,12 @@ void AwaitOf(const void* key, int shares) { static_cast<Stream*>(const_cast<void
 
 }  // namespace
 
-bool ContextClock::TimeOf(CudaHandle event, double& ns) const {
+CudaResult ContextClock::TimeOf(CudaHandle event, double& ns) const {
   float ms = 0;
-  if (Driver<CudaResult(float*, CudaHandle, CudaHandle)>(kCall_cuEventElapsedTime)(&ms, references_[0], event) !=
-      kSuccess)
-    return false;
+  const CudaResult result =
+      Driver<CudaResult(float*, CudaHandle, CudaHandle)>(kCall_cuEventElapsedTime)(&ms, references_[0], event);
   ns = origin_ns_ + static_cast<double>(ms) * kNsPerMs;
-  return true;
+  return result;
 }
 
 void ContextClock::Renew(CudaHandle stream, std::int64_t now_ns) {
@@ -86,35 +88,68 @@ void ContextClock::Renew(CudaHandle stream, std::int64_t now_ns) {
   renewed_ns_ = now_ns;
 }
 
-std::int64_t ContextClock::Between(CudaHandle begin, CudaHandle end) {
+ContextClock::Answer ContextClock::TimesOf(CudaHandle begin, CudaHandle end, Window& window) {
   const Lock lock(mutex_);
-  double begin_ns = 0, end_ns = 0;
-  if (references_[0] == nullptr || !TimeOf(begin, begin_ns) || !TimeOf(end, end_ns)) return -1;
-  return static_cast<std::int64_t>(end_ns - begin_ns);
-}
-
-void ContextClock::Forget() {
-  const Lock lock(mutex_);
-  references_ = {};
-  origin_ns_ = 0;
-  until_ns_ = kNever;
-  renewing_ = false;
-  renewed_ns_ = 0;
-}
-
-std::int64_t ContextClock::Take(CudaHandle begin, CudaHandle end) {
-  const Lock lock(mutex_);
-  double begin_ns = 0, end_ns = 0;
-  if (references_[0] == nullptr || !TimeOf(begin, begin_ns) || !TimeOf(end, end_ns)) return -1;
-  const double from_ns = begin_ns > until_ns_ ? begin_ns : until_ns_;
-  const std::int64_t taken_ns = end_ns > from_ns ? static_cast<std::int64_t>(end_ns - from_ns) : 0;
-  if (end_ns > until_ns_) until_ns_ = end_ns;
-  if (double next_ns = 0; renewing_ && Query(references_[1]) == kSuccess && TimeOf(references_[1], next_ns)) {
+  if (references_[0] == nullptr) return Answer::kLater;
+  CudaResult result = TimeOf(begin, window.begin_ns);
+  if (result == kSuccess) result = TimeOf(end, window.end_ns);
+  if (result == kNotReady) return Answer::kLater;
+  if (result != kSuccess) {
+    // After the program has reset its context, another one may have the same handle, but not the events.
+    const CudaResult reference = Query(references_[0]);
+    if (reference != kSuccess && reference != kNotReady) {
+      references_ = {};
+      origin_ns_ = 0;
+      renewing_ = false;
+      charged_count_ = 0;
+      floor_ns_ = kNever;
+    }
+    return Answer::kFailed;
+  }
+  if (double next_ns = 0;
+      renewing_ && Query(references_[1]) == kSuccess && TimeOf(references_[1], next_ns) == kSuccess) {
     std::swap(references_[0], references_[1]);
     origin_ns_ = next_ns;
     renewing_ = false;
   }
-  return taken_ns;
+  return Answer::kTime;
+}
+
+// Takes free time from the end of the window backwards, so that the amounts of several streams add up, although it is
+// not known when within the window the device worked for which.
+std::int64_t ContextClock::Charge(const Window& window, double work_ns) {
+  const Lock lock(mutex_);
+  std::array<Window, kChargedMost + 1> taken{};
+  std::size_t count = 0;
+  double left_ns = work_ns, until_ns = window.end_ns;
+  const auto take = [&](double from_ns) {
+    from_ns = std::max({from_ns, window.begin_ns, floor_ns_, until_ns - left_ns});
+    if (from_ns >= until_ns) return;
+    taken[count++] = {from_ns, until_ns};
+    left_ns -= until_ns - from_ns;
+  };
+  for (std::size_t i = charged_count_; i-- > 0 && left_ns > 0 && until_ns > window.begin_ns;) {
+    if (charged_[i].begin_ns >= until_ns) continue;
+    take(charged_[i].end_ns);
+    until_ns = std::min(until_ns, charged_[i].begin_ns);
+  }
+  if (left_ns > 0) take(kNever);
+  // Joins what was taken with what was charged before; of too many intervals the earliest are forgotten.
+  std::array<Window, 2 * kChargedMost + 1> all{};
+  std::merge(charged_.begin(), charged_.begin() + charged_count_, std::make_reverse_iterator(taken.begin() + count),
+             taken.rend(), all.begin(), [](const Window& a, const Window& b) { return a.begin_ns < b.begin_ns; });
+  std::size_t joined = 0;
+  for (std::size_t i = 0; i < charged_count_ + count; ++i) {
+    if (joined > 0 && all[i].begin_ns <= all[joined - 1].end_ns)
+      all[joined - 1].end_ns = std::max(all[joined - 1].end_ns, all[i].end_ns);
+    else
+      all[joined++] = all[i];
+  }
+  const std::size_t forgotten = joined > kChargedMost / 2 ? joined - kChargedMost / 2 : 0;
+  if (forgotten > 0) floor_ns_ = std::max(floor_ns_, all[forgotten - 1].end_ns);
+  charged_count_ = joined - forgotten;
+  std::copy_n(all.begin() + forgotten, charged_count_, charged_.begin());
+  return static_cast<std::int64_t>(work_ns - std::max(left_ns, 0.0));
 }
 
 Stream::Stream(ContextClock& clock, CudaHandle handle, const char* renderer)
@@ -139,15 +174,13 @@ bool Stream::Complete(std::size_t event) {
   return result == kSuccess;
 }
 
-/// After the program has reset its context, another one may have the same handle, but not the events.
 void Stream::StartAgain() {
   events_.fill(nullptr);
   first_ = count_ = 0;
-  dense_ = broken_ = to_end_ = false;
+  dense_ = broken_ = false;
   sample_ = {};
   last_end_ = before_ = kNone;
   sampled_call_ = calls_ = 0;
-  clock_.Forget();
 }
 
 void Stream::Begin(bool ends_batch) {
@@ -157,95 +190,81 @@ void Stream::Begin(bool ends_batch) {
     StartAgain();
   }
   const unsigned call = calls_++;
-  if (broken_ || dense_ || sample_.begin != kNone) return;
-  if (call != sampled_call_ && !ends_batch) return;
-  to_end_ = !Complete(last_end_);
-  sampled_call_ = call;
-  if (!broken_) Record(sample_.begin);
+  if (broken_ || dense_ || sample_.begin != kNone || count_ == kSpans) return;
+  if (call == sampled_call_ || ends_batch) Record(sample_.begin);
 }
 
 void Stream::End(bool ends_batch, std::int64_t now_ns) {
   const Lock lock(mutex_);
   if (broken_) return;
-  if (sample_.begin != kNone && sample_.end == kNone && (!to_end_ || ends_batch) && !Record(sample_.end)) return;
-  if (!ends_batch) return;
-  if (dense_)
-    EndDense();
-  else
-    EndSparse();
-  calls_ = 0;
+  if (sample_.begin != kNone && sample_.end == kNone && !Record(sample_.end)) return;
+  if (!ends_batch || calls_ == 0) return;  // another thread's call has ended the batch
+  if (count_ == kSpans) Read();
+  if (count_ < kSpans) EndBatch();  // else the batch goes on
   clock_.Renew(handle_, now_ns);
   Read();
 }
 
-void Stream::EndDense() {
+void Stream::EndBatch() {
   const bool ran_empty = Complete(last_end_);
   std::size_t end = kNone;
   if (broken_ || !Record(end)) return;
-  if (ran_empty) {
-    NotMeasured();
-    dense_ = false;
-    sampled_call_ = 0;
-  } else {
-    Add({.begin = last_end_, .end = end, .batch_end = end, .calls = calls_, .stands_for = calls_});
+  // More calls were made while the process was not attached, and are not charged.
+  const unsigned calls = std::min<unsigned>(calls_, core::BatchBounds::kLaunchesMost);
+  Span span{
+      .begin = sample_.begin, .end = sample_.end, .batch_begin = last_end_, .batch_end = end, .stands_for = calls};
+  if (dense_ && !ran_empty) {
+    span.begin = last_end_;
+    span.end = end;
+    span.calls = calls;
   }
+  Add(span);
   before_ = last_end_;
   last_end_ = end;
-}
-
-void Stream::EndSparse() {
-  if (sample_.end == kNone) return;
-  std::size_t end = sample_.end;
-  if (calls_ - sampled_call_ > 1 && !to_end_ && !Record(end)) return;
-  sample_.batch_begin = last_end_;
-  sample_.batch_end = end;
-  sample_.calls = to_end_ ? calls_ - sampled_call_ : 1;
-  sample_.stands_for = calls_;
-  Add(sample_);
-  before_ = last_end_;
-  last_end_ = end;
-  dense_ = to_end_;
+  dense_ = !ran_empty;
   sample_ = {};
   random_ = random_ * 1664525 + 1013904223;
   sampled_call_ = (random_ >> 8) % calls_;
+  calls_ = 0;
 }
 
-/// Charges the open batch what its calls have cost lately.
-void Stream::NotMeasured() {
-  if (const weir_cuda_hooks* hooks = Hooks()) hooks->report_time(1, 1, static_cast<long long>(call_ns_ * calls_));
-}
-
-/// A span that finds no room is not charged.
 void Stream::Add(const Span& span) {
-  if (count_ == kSpans) Read();
-  if (count_ == kSpans) return;
   spans_[(first_ + count_) % kSpans] = span;
   ++count_;
   if (const weir_cuda_hooks* hooks = Hooks()) hooks->report_time(1, 0, 0);
 }
 
-void Stream::Read() {
-  std::int64_t known_ns = 0;
-  unsigned known = 0;
-  while (count_ > 0 && !broken_ && Complete(spans_[first_].batch_end)) {
-    const Span& span = spans_[first_];
-    std::int64_t span_ns = clock_.Take(events_[span.begin], events_[span.end]);
-    if (span_ns < 0) {
-      broken_ = true;
-      break;
-    }
+bool Stream::Take(const Span& span, std::int64_t& taken_ns) {
+  using Answer = ContextClock::Answer;
+  ContextClock::Window measured{}, batch{};
+  const bool is_measured = span.begin != kNone && span.end != kNone;
+  Answer answer = Answer::kTime;
+  if (is_measured) answer = clock_.TimesOf(events_[span.begin], events_[span.end], measured);
+  if (answer == Answer::kTime && span.batch_begin != kNone)
+    answer = clock_.TimesOf(events_[span.batch_begin], events_[span.batch_end], batch);
+  broken_ = answer == Answer::kFailed;
+  if (answer != Answer::kTime) return false;
+  if (is_measured) {
     constexpr double kNew = 0.125;
-    const double call_ns = static_cast<double>(span_ns) / span.calls;
+    const double call_ns = (measured.end_ns - measured.begin_ns) / span.calls;
     call_ns_ += (call_ns_ == 0 ? 1 : kNew) * (call_ns - call_ns_);
-    if (span.stands_for > span.calls) {
-      span_ns = static_cast<std::int64_t>(call_ns * span.stands_for);
-      // The batch cannot have worked for longer than from the end of the one before it to its own.
-      const std::int64_t most_ns =
-          span.batch_begin != kNone ? clock_.Between(events_[span.batch_begin], events_[span.batch_end]) : span_ns;
-      if (most_ns >= 0 && span_ns > most_ns) span_ns = most_ns;
-    }
-    batch_ns_ = span_ns;
-    known_ns += span_ns;
+    // A call is taken for as many as it stands for only within the time from the batch before to the batch's own end.
+    taken_ns = span.calls == span.stands_for || span.batch_begin == kNone
+                   ? clock_.Charge(measured, measured.end_ns - measured.begin_ns)
+                   : clock_.Charge(batch, call_ns * span.stands_for);
+  } else {
+    taken_ns = span.batch_begin != kNone ? clock_.Charge(batch, call_ns_ * span.stands_for) : 0;
+  }
+  return true;
+}
+
+void Stream::Read() {
+  std::int64_t known_ns = 0, taken_ns = 0;
+  unsigned known = 0;
+  while (count_ > 0 && !broken_ && Complete(spans_[first_].batch_end) && Take(spans_[first_], taken_ns)) {
+    batch_ns_ = taken_ns;
+    known_ns += taken_ns;
+    failures_ = 0;
     ++known;
     first_ = (first_ + 1) % kSpans;
     --count_;
@@ -256,7 +275,15 @@ void Stream::Read() {
 
 void Stream::Await(bool shares) {
   const std::int64_t from_ns = NowNs();
-  if (AwaitEvent(&Stream::before_, from_ns) && shares && batch_ns_ >= kLongNs) AwaitEvent(&Stream::last_end_, from_ns);
+  if (!AwaitEvent(&Stream::before_, from_ns) || !shares) return;
+  {
+    const Lock lock(mutex_);
+    if (batch_ns_ < kLongNs || !may_await_long_) return;
+  }
+  if (AwaitEvent(&Stream::last_end_, from_ns)) return;
+  // The batch may wait for a later call of this thread, as kernels of a collective operation on two devices do.
+  const Lock lock(mutex_);
+  may_await_long_ = false;
 }
 
 /// Waits until the event has come. False: it has not come in time.

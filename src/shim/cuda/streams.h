@@ -9,11 +9,11 @@
 // batch, chosen at random, is measured by itself (sparse), so that the time between two calls is not charged. Events
 // around each call would take a program that makes short calls several times as long as the calls.
 //
-//   sparse ──the call that is to be measured finds work of the last batch in the stream──▶ dense
-//   dense  ──the stream has run empty when a batch ends──▶ sparse
+//   sparse ──the last batch's end has not come when a batch ends──▶ dense
+//   dense  ──it has come: the stream has run empty──▶ sparse
 //
-// The first batch after a change to dense is measured from that call to its end. The last batch before a change to
-// sparse is charged what its calls have cost lately, because its span may cover a wait at the gate.
+// The last batch before a change to sparse is charged what calls have cost lately, because its span may cover a wait at
+// the gate.
 #pragma once
 
 #include <pthread.h>
@@ -31,26 +31,31 @@ namespace weir::shim::cuda {
 /// The shim's functions; null: the program runs without a gate.
 const weir_cuda_hooks* Hooks();
 
-/// A context's clock: the time of an event, in ns since the context's first event. cuEventElapsedTime returns a float,
-/// so a near event is the reference.
+/// What of a context's time was charged. Times are those of events, in ns since the context's first event.
+/// cuEventElapsedTime returns a float, so a near event is the reference.
 class ContextClock {
  public:
   explicit ContextClock(CudaHandle context) : context_(context) {}
   [[nodiscard]] CudaHandle context() const { return context_; }
-  /// Called after each measured span's end was recorded in `stream`, with that stream's context current. Renews the
-  /// reference every second.
+  /// Called after an event was recorded in `stream`, with that stream's context current. Renews the reference every
+  /// second.
   void Renew(CudaHandle stream, std::int64_t now_ns);
-  /// The driver does not know the context's events any more.
-  void Forget();
-  /// The time between two completed events. Negative: the driver does not tell.
-  std::int64_t Between(CudaHandle begin, CudaHandle end);
-  /// The part of the span between two completed events that no earlier span of the context has covered. Negative: the
-  /// driver does not tell.
-  std::int64_t Take(CudaHandle begin, CudaHandle end);
+
+  enum class Answer { kTime, kLater, kFailed };
+  struct Window {
+    double begin_ns = 0, end_ns = 0;
+  };
+  /// The times of two events that have come. kLater: the reference has not come yet. kFailed: the driver does not know
+  /// the events.
+  Answer TimesOf(CudaHandle begin, CudaHandle end, Window& window);
+  /// Charges at most `work_ns` of the time in the window that no earlier charge has taken, and returns it.
+  std::int64_t Charge(const Window& window, double work_ns);
 
  private:
   static constexpr double kNever = -1e18;  // before every event
-  bool TimeOf(CudaHandle event, double& ns) const;
+  static constexpr std::size_t kChargedMost = 64;
+
+  CudaResult TimeOf(CudaHandle event, double& ns) const;
 
   const CudaHandle context_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
@@ -58,7 +63,10 @@ class ContextClock {
   double origin_ns_ = 0;                    // time of the reference in use
   bool renewing_ = false;
   std::int64_t renewed_ns_ = 0;
-  double until_ns_ = kNever;  // GPU time up to this moment was reported
+  // What was charged: all before floor_ns_, and the intervals, which are sorted and disjoint.
+  double floor_ns_ = kNever;
+  std::array<Window, kChargedMost> charged_{};
+  std::size_t charged_count_ = 0;
 };
 
 class Stream {
@@ -81,20 +89,21 @@ class Stream {
   static constexpr std::size_t kSpans = 64;
   static constexpr std::size_t kEvents = 3 * kSpans + 8;
   struct Span {
-    std::size_t begin = kNone, end = kNone;              // indexes of events
-    std::size_t batch_begin = kNone, batch_end = kNone;  // the ends of the batch before it and of its own
-    unsigned calls = 1;                                  // that it covers
-    unsigned stands_for = 1;                             // calls of the batch
+    std::size_t begin = kNone, end = kNone;  // indexes of events; kNone: the batch was not measured
+    std::size_t batch_begin = kNone;         // the end of the batch before it
+    std::size_t batch_end = kNone;
+    unsigned calls = 1;       // that the span covers
+    unsigned stands_for = 1;  // calls of the batch
   };
 
   bool Record(std::size_t& event);
   void Add(const Span& span);
   void Read();
+  /// False: not known yet, or the driver fails.
+  bool Take(const Span& span, std::int64_t& taken_ns);
   [[nodiscard]] bool Complete(std::size_t event);
   bool AwaitEvent(std::size_t Stream::*event, std::int64_t from_ns);
-  void EndSparse();
-  void EndDense();
-  void NotMeasured();
+  void EndBatch();
   void StartAgain();
 
   ContextClock& clock_;
@@ -108,14 +117,14 @@ class Stream {
   std::size_t first_ = 0, count_ = 0;
   bool dense_ = false;
   bool broken_ = false;           // the driver refuses the events: the context is gone, or has failed
+  int failures_ = 0;              // how often broken_ was set since a span was known
   unsigned calls_ = 0;            // of the open batch
-  int failures_ = 0;              // how often broken_ was set
-  unsigned sampled_call_ = 0;     // the call of the open batch at which its span begins (sparse)
-  Span sample_;                   // this span
-  bool to_end_ = false;           // the span ends with the batch, because the stream was not empty at its begin
+  unsigned sampled_call_ = 0;     // the call of the open batch that is measured (sparse)
+  Span sample_;                   // its span
   std::size_t last_end_ = kNone;  // of the last batch
   std::size_t before_ = kNone;    // of the batch before it
   std::int64_t batch_ns_ = 0;     // device time of the last batch that is known
+  bool may_await_long_ = true;    // no wait for a long batch has ended without its end
   double call_ns_ = 0;            // of a call, a mean of the last spans
   std::uint32_t random_ = 0x9E3779B9;
 };

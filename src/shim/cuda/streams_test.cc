@@ -6,7 +6,8 @@
 
 #include <map>
 #include <memory>
-#include <set>
+
+#include "core/schedule/batch_bounds.h"
 
 namespace weir::shim::cuda {
 
@@ -181,6 +182,77 @@ TEST_F(MeasuredStream, WorkOfTwoStreamsAtOnceIsChargedOnce) {
   Settle();
   other.Await(false);
   EXPECT_NEAR(Charged(), device_.worked_ns / 2, 0.02 * device_.worked_ns);
+}
+
+// With one mark for what was charged, the long kernels would be free.
+TEST_F(MeasuredStream, LongWorkBesideShortWorkOfAnotherStreamIsCharged) {
+  Stream& other = *new Stream(clock_, other_handle_, "");
+  for (int i = 0; i < 100; ++i) {
+    Call(20 * kMs, true);
+    for (int each = 0; each < 25; ++each) {
+      Call(50 * kUs, true, &other);
+      device_.now_ns += 1 * kMs;
+    }
+  }
+  Settle();
+  other.Await(false);
+  EXPECT_NEAR(Charged(), 100 * (20 + 5 * 0.05) * kMs, 0.05 * 2000 * kMs);
+}
+
+// As a program that answers requests does.
+TEST_F(MeasuredStream, ThePausesBetweenBurstsAreNotCharged) {
+  const struct {
+    int calls;
+    double work_us, pause_ms;
+  } kPrograms[] = {{50, 5, 10}, {20, 5, 10}, {3, 100, 10}, {10, 20, 10}, {200, 5, 3}};
+  for (const auto& program : kPrograms) {
+    SCOPED_TRACE(program.calls);
+    device_.worked_ns = 0;
+    const double before_ns = Charged();
+    core::BatchBounds bounds;
+    for (int burst = 0; burst < 400; ++burst) {
+      for (int i = 0; i < program.calls; ++i) {
+        const auto now = Instant{} + Duration{static_cast<std::int64_t>(device_.now_ns)};
+        const bool ends = bounds.Ends(now, core::BatchBounds::Call::kLaunches);
+        const std::int64_t known_ns = reported_ns;
+        if (ends) bounds.Passed(now);
+        Call(program.work_us * kUs, ends);
+        if (ends) bounds.Settled(Duration{reported_ns - known_ns});
+        device_.now_ns += 4 * kUs;
+      }
+      device_.now_ns += program.pause_ms * kMs;
+    }
+    Settle();
+    EXPECT_NEAR(Charged() - before_ns, device_.worked_ns, 0.15 * device_.worked_ns);
+  }
+}
+
+TEST_F(MeasuredStream, CallsOfTwoThreadsMayEndTheSameBatch) {
+  for (int i = 0; i < 100; ++i) {
+    stream_.Begin(true);
+    stream_.Begin(true);
+    device_.Launch(handle_, 100 * kUs);
+    device_.Launch(handle_, 100 * kUs);
+    stream_.End(true, static_cast<std::int64_t>(device_.now_ns));
+    stream_.End(true, static_cast<std::int64_t>(device_.now_ns));
+    device_.now_ns += (i % 2 == 0 ? 50 : 500) * kUs;
+  }
+  Settle();
+  // One call's span covers the other's too.
+  EXPECT_GE(Charged(), 0.9 * device_.worked_ns);
+  EXPECT_LE(Charged(), 2 * device_.worked_ns);
+}
+
+TEST_F(MeasuredStream, CallsThatWereMadeWithoutADaemonAreNotCharged) {
+  Batch(5, 100 * kUs, 200 * kUs);
+  for (int i = 0; i < 10'000; ++i) {
+    Call(1 * kMs, false);
+    device_.now_ns += 1 * kMs;
+  }
+  const double worked_ns = device_.worked_ns;
+  Batch(5, 100 * kUs, 200 * kUs);
+  Settle();
+  EXPECT_LE(Charged(), 0.05 * worked_ns);
 }
 
 TEST_F(MeasuredStream, EverySpanThatIsBegunBecomesKnown) {
