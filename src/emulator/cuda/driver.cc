@@ -178,7 +178,8 @@ std::shared_ptr<Stream> Driver::AddStream(const std::shared_ptr<Context>& contex
 }
 
 void Driver::RemoveStream(const std::shared_ptr<Stream>& stream) {
-  const std::shared_ptr<Stream> kept = stream;
+  // The argument may refer to one of the pointers that are removed here.
+  const std::shared_ptr<Stream> kept = stream;  // NOLINT(performance-unnecessary-copy-initialization)
   Context& context = *kept->context;
   Moment orphans;
   AddPending(context.orphans, orphans);

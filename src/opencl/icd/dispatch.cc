@@ -136,17 +136,17 @@ const cl_icd_dispatch kDispatch = MakeDispatch();
 
 // front.S finds the functions by the order of this list.
 namespace order {
-#define SLOT(name) k##name,
-#define HIDDEN(name) SLOT(name)
+#define WEIR_CL_SLOT(name) k##name,
+#define WEIR_CL_HIDDEN(name) WEIR_CL_SLOT(name)
 enum {
 #include "opencl/icd/front_slots.inc"
   kEnd
 };
-#undef SLOT
-#define SLOT(name) static_assert(offsetof(cl_icd_dispatch, name) == k##name * sizeof(void*));
+#undef WEIR_CL_SLOT
+#define WEIR_CL_SLOT(name) static_assert(offsetof(cl_icd_dispatch, name) == k##name * sizeof(void*));
 #include "opencl/icd/front_slots.inc"
-#undef SLOT
-#undef HIDDEN
+#undef WEIR_CL_SLOT
+#undef WEIR_CL_HIDDEN
 static_assert(sizeof(cl_icd_dispatch) == kEnd * sizeof(void*));
 }  // namespace order
 

@@ -6,7 +6,7 @@
  * In assembly, because a jump needs no types. %r11 belongs to no argument. */
 #include <cet.h>
 
-#define SLOT(name)                                   \
+#define WEIR_CL_SLOT(name)                                   \
   .globl name;                                       \
   .type name, @function;                             \
   .p2align 4;                                        \
@@ -15,7 +15,7 @@
   jmp *offset(%r11);                                 \
   .size name, . - name;                              \
   .set offset, offset + 8;
-#define HIDDEN(name) .set offset, offset + 8;
+#define WEIR_CL_HIDDEN(name) .set offset, offset + 8;
 
   .text
   .set offset, 0

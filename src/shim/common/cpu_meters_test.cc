@@ -195,7 +195,7 @@ TEST(WorkerMeter, ChargesWhatTheWorkersClocksSayWhereItReadsThatOfTheProcess) {
   Worker application("application");
   ManyWorkers workers;
   for (int frame = 0; frame < 25; ++frame) {
-    for (std::size_t i = 0; i < 12; i += 3) workers[i].Burn(kMs / 2);
+    for (std::size_t i = 0; i < 12; i += 3) workers[i].Burn(kMs);
     application.Burn(kMs);
     BurnCpu(kMs / 2);
     workers.Frame();

@@ -16,11 +16,11 @@ namespace weir::shim::cuda {
 namespace {
 
 constexpr const char* kNames[] = {
-#define FUNCTION(name) #name,
-#define HOOKED(name) #name,
+#define WEIR_FUNCTION(name) #name,
+#define WEIR_HOOKED(name) #name,
 #include "shim/cuda/driver_functions.inc"
-#undef FUNCTION
-#undef HOOKED
+#undef WEIR_FUNCTION
+#undef WEIR_HOOKED
 };
 
 /// What programs get from a libcuda.so.1 that is no driver.

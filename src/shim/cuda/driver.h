@@ -24,11 +24,11 @@ using CudaHandle = void*;  // contexts, streams, events, kernels, arrays, graphs
 constexpr CudaResult kSuccess = 0, kStubLibrary = 34, kNotFound = 500, kNotReady = 600;
 
 enum Function : std::size_t {
-#define FUNCTION(name) kCall_##name,
-#define HOOKED(name) kCall_##name,
+#define WEIR_FUNCTION(name) kCall_##name,
+#define WEIR_HOOKED(name) kCall_##name,
 #include "shim/cuda/driver_functions.inc"
-#undef FUNCTION
-#undef HOOKED
+#undef WEIR_FUNCTION
+#undef WEIR_HOOKED
   kFunctions
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The functions of the driver that Weir passes on unchanged: each jumps to the driver's own, whose address is in
- * weir_cuda_driver. In assembly, because a jump needs no types. HOOKED functions have an entry in the table too; they
- * are in calls.cc. */
+ * weir_cuda_driver. In assembly, because a jump needs no types. A function that is hooked has an entry in the table,
+ * too; Weir's own is in calls.cc or look_up.cc. */
 #include <cet.h>
 
-#define FUNCTION(name)                       \
+#define WEIR_FUNCTION(name)                       \
   .globl name;                               \
   .type name, @function;                     \
   .p2align 4;                                \
@@ -12,7 +12,7 @@
   jmp *weir_cuda_driver + offset(%rip);      \
   .size name, . - name;                      \
   .set offset, offset + 8;
-#define HOOKED(name) .set offset, offset + 8;
+#define WEIR_HOOKED(name) .set offset, offset + 8;
 
   .text
   .set offset, 0

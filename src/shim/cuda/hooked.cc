@@ -5,10 +5,10 @@
 
 // Declared without their types and by other names, because only the addresses are needed here.
 // NOLINTBEGIN(readability-identifier-naming): the names are the driver's
-#define FUNCTION(name)
-#define HOOKED(name) extern "C" void weir_at_##name() __asm__(#name);
+#define WEIR_FUNCTION(name)
+#define WEIR_HOOKED(name) extern "C" void weir_at_##name() __asm__(#name);
 #include "shim/cuda/driver_functions.inc"
-#undef HOOKED
+#undef WEIR_HOOKED
 
 namespace weir::shim::cuda {
 namespace {
@@ -19,10 +19,10 @@ struct Hooked {
 };
 
 constexpr Hooked kHooked[] = {
-#define HOOKED(name) {kCall_##name, &weir_at_##name},
+#define WEIR_HOOKED(name) {kCall_##name, &weir_at_##name},
 #include "shim/cuda/driver_functions.inc"
-#undef HOOKED
-#undef FUNCTION
+#undef WEIR_HOOKED
+#undef WEIR_FUNCTION
 };
 // NOLINTEND(readability-identifier-naming)
 
