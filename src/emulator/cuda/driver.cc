@@ -11,6 +11,7 @@
 #include <ctime>
 #include <utility>
 
+#include "emulator/process_client.h"
 #include "platform/clock.h"
 
 namespace weir::emulator::cuda {
@@ -48,45 +49,16 @@ int& ThreadCaptureMode() {
 Driver* Driver::The() { return the_driver.load(std::memory_order_acquire); }
 
 std::unique_ptr<Driver> Driver::Make(std::string& error) {
-  const char* socket = std::getenv("WEIR_EMULATOR_SOCKET");
-  if (socket == nullptr) {
-    error = "WEIR_EMULATOR_SOCKET does not name the emulator's socket";
-    return nullptr;
-  }
-  // Connects the callback, which may be called before the driver exists, with the driver.
-  struct Fate {
-    std::mutex mutex;
-    bool gone = false;
-    Driver* driver = nullptr;
-  };
-  auto fate = std::make_shared<Fate>();
-  auto client = Client::Connect(socket, program_invocation_short_name, [fate] {
-    std::unique_lock lock(fate->mutex);
-    fate->gone = true;
-    Driver* driver = fate->driver;
-    lock.unlock();
-    if (driver != nullptr) driver->Gone();
-  });
-  if (!client) {
-    error = client.error().message;
+  auto process = ConnectThisProcess();
+  if (!process) {
+    error = process.error().message;
     return nullptr;
   }
   std::vector<Card> found;
-  const char* wanted = std::getenv("WEIR_EMULATED_DEVICE");
-  const auto& models = (*client)->devices();
-  for (std::uint32_t i = 0; i < models.size(); ++i)
-    if (wanted == nullptr || wanted == std::to_string(i) || wanted == models[i].uuid || wanted == models[i].pci)
-      found.push_back({.number = i, .model = models[i]});
-  if (found.empty()) {
-    error = std::string("the emulator has no device '") + (wanted == nullptr ? "" : wanted) + "'";
-    return nullptr;
-  }
-  std::unique_ptr<Driver> driver(new Driver(std::move(*client), std::move(found)));
-  std::unique_lock lock(fate->mutex);
-  fate->driver = driver.get();
-  const bool gone = fate->gone;
-  lock.unlock();
-  if (gone) driver->Gone();
+  for (const std::uint32_t number : process->devices)
+    found.push_back({.number = number, .model = process->client->devices()[number]});
+  std::unique_ptr<Driver> driver(new Driver(std::move(process->client), std::move(found)));
+  process->gone->Watch([gone = driver.get()] { gone->Gone(); });
   return driver;
 }
 

@@ -56,7 +56,7 @@ class Driver {
   void DestroyContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
 
   // Streams. They require the lock.
-  /// Null: the handle is none of the context, or there are too many streams.
+  /// Null: the context has no such stream, or there are too many streams.
   std::shared_ptr<Stream> FindStream(const std::shared_ptr<Context>& context, Where where);
   std::shared_ptr<Stream> AddStream(const std::shared_ptr<Context>& context, bool blocking);
   void RemoveStream(const std::shared_ptr<Stream>& stream);
