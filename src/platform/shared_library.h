@@ -14,8 +14,8 @@ namespace weir::platform {
 /// Empty: it has none, or the bytes are no such cache.
 std::vector<std::string> PathsInLoaderCache(std::span<const std::byte> cache, std::string_view name);
 
-/// The path of library `name` in `folders` (as in LD_LIBRARY_PATH), the loader's cache or its standard folders.
-/// `except`: a file that is not meant, by whatever path. Empty: there is none.
+/// The path of library `name` in `folders` (as in LD_LIBRARY_PATH), the loader's cache or its standard folders. The
+/// file `except` is passed over, whichever path leads to it. Returns an empty text if there is no such library.
 std::string FindSharedLibrary(std::string_view name, std::string_view folders, const std::string& except);
 
 }  // namespace weir::platform
