@@ -109,7 +109,7 @@ class Stream {
   ContextClock& clock_;
   const CudaHandle handle_;
   weir_cuda_stream place_;
-  // All members below are guarded by the mutex. An index of an event is kNone if there is none, or it has come.
+  // All members below are guarded by the mutex. An index of an event is kNone if there is no such event.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::array<CudaHandle, kEvents> events_{};
   std::size_t next_event_ = 0;

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "core/schedule/batch_bounds.h"
 
@@ -85,6 +86,13 @@ struct FakeDevice {
 std::int64_t reported_ns = 0;
 unsigned reported_made = 0, reported_known = 0;
 
+/// A stream is never destroyed, like those of a program. All of them stay reachable.
+Stream& NewStream(ContextClock& clock, CudaHandle handle) {
+  static auto& all = *new std::vector<Stream*>;
+  all.push_back(new Stream(clock, handle, ""));
+  return *all.back();
+}
+
 class MeasuredStream : public ::testing::Test {
  protected:
   MeasuredStream() {
@@ -116,8 +124,7 @@ class MeasuredStream : public ::testing::Test {
   FakeDevice device_;
   const CudaHandle handle_ = &reported_ns, other_handle_ = &reported_made;
   ContextClock clock_{device_.context};
-  // Never destroyed, like those of a program.
-  Stream& stream_ = *new Stream(clock_, handle_, "");
+  Stream& stream_ = NewStream(clock_, handle_);
 };
 
 constexpr double kUs = 1e3, kMs = 1e6;
@@ -173,7 +180,7 @@ TEST_F(MeasuredStream, ALongCallIsChargedInFull) {
 }
 
 TEST_F(MeasuredStream, WorkOfTwoStreamsAtOnceIsChargedOnce) {
-  Stream& other = *new Stream(clock_, other_handle_, "");
+  Stream& other = NewStream(clock_, other_handle_);
   for (int i = 0; i < 100; ++i) {
     Call(1 * kMs, true);
     Call(1 * kMs, true, &other);
@@ -186,7 +193,7 @@ TEST_F(MeasuredStream, WorkOfTwoStreamsAtOnceIsChargedOnce) {
 
 // With one mark for what was charged, the long kernels would be free.
 TEST_F(MeasuredStream, LongWorkBesideShortWorkOfAnotherStreamIsCharged) {
-  Stream& other = *new Stream(clock_, other_handle_, "");
+  Stream& other = NewStream(clock_, other_handle_);
   for (int i = 0; i < 100; ++i) {
     Call(20 * kMs, true);
     for (int each = 0; each < 25; ++each) {
