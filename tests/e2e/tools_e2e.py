@@ -199,14 +199,10 @@ class Doctor(Tools):
         self.assertEqual(self.node.get("/v1/vgpus")["vgpus"], [])
 
     def test_a_meter_with_wrong_times(self):
-        # llvmpipe's timestamps cover only the last tile. On a busy host that tile sometimes takes most of a frame's time, and
-        # the meter has no reason to reject them in its first frames.
-        for _ in range(20):
-            code, findings, _ = self.examine("--seconds", "3", "--", *e2e.PHONG, WEIR_METER="timer-query")
-            self.assertEqual(code, 0, findings)
-            if "meter-rejected" in findings:
-                break
-            self.assertIn("measured by timer-query", findings["meter"]["what"])
+        # llvmpipe's own timestamps are wrong too, but whether the meter sees it depends on the host's other work.
+        code, findings, _ = self.examine("--seconds", "3", "--", "glxgears", WEIR_METER="timer-query",
+                                         LD_PRELOAD=f"{e2e.BUILD}/lib/test/fast_gpu_clock.so")
+        self.assertEqual(code, 0, findings)
         self.assertIn("meter-rejected", findings)
         self.assertIn("contradict", findings["message"]["what"])
 
