@@ -63,9 +63,10 @@ struct Welcome {
   std::uint64_t arena_bytes = 0;
   std::uint64_t hello_came_ns = 0, sent_ns = 0;
   std::string_view vgpu{};
-  std::string_view refusal{};  // why the connection is refused; it is closed then
+  std::string_view refusal{};       // why the connection is refused; it is closed then
+  std::uint64_t staging_bytes = 0;  // of the arena, as in OpenCL's Welcome; older nodes have none
   static void Fields(auto& m, auto& f) {
-    f(m.magic, m.version, m.arena_bytes, m.hello_came_ns, m.sent_ns, m.vgpu, m.refusal);
+    f(m.magic, m.version, m.arena_bytes, m.hello_came_ns, m.sent_ns, m.vgpu, m.refusal, m.staging_bytes);
   }
 };
 

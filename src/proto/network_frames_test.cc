@@ -3,18 +3,23 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/harness/golden.h"
 
 namespace weir::proto::net {
 namespace {
 
+/// `unknown`: bytes of the message's last fields, which the sender does not know.
 template <typename M>
-void AddFrame(std::vector<std::byte>& all, Kind kind, const M& message) {
-  const FrameHeader header{.bytes = static_cast<std::uint32_t>(cl::SizeOf(message)),
-                           .kind = static_cast<std::uint16_t>(kind)};
+void AddFrame(std::vector<std::byte>& all, Kind kind, const M& message, std::size_t unknown = 0) {
+  std::vector<std::byte> bytes = cl::Encode(message);
+  bytes.resize(bytes.size() - unknown);
+  const auto size = static_cast<std::uint32_t>(bytes.size());
+  std::memcpy(bytes.data(), &size, sizeof size);
+  const FrameHeader header{.bytes = size, .kind = static_cast<std::uint16_t>(kind)};
   const auto* head = reinterpret_cast<const std::byte*>(&header);
   all.insert(all.end(), head, head + sizeof header);
-  const std::vector<std::byte> bytes = cl::Encode(message);
   all.insert(all.end(), bytes.begin(), bytes.end());
 }
 
@@ -28,7 +33,8 @@ TEST(NetworkFrames, AreEncodedIntoTheirGoldenBytes) {
                    .hello_came_ns = 0x0102030405060708,
                    .sent_ns = 0x1112131415161718,
                    .vgpu = "game",
-                   .refusal = "no"});
+                   .refusal = "no"},
+           sizeof(Welcome::staging_bytes));
   const FrameHeader arena{.bytes = 0x01020304, .kind = 4, .offset = 0x1112131415161718};
   const auto* head = reinterpret_cast<const std::byte*>(&arena);
   all.insert(all.end(), head, head + sizeof arena);
@@ -40,6 +46,17 @@ TEST(NetworkFrames, WhatVersion2AddedIsEncodedIntoItsGoldenBytes) {
   AddFrame(all, Kind::kMoveWanted, MoveWanted{.wanted = 1, .why = "full"});
   AddFrame(all, Kind::kMoveWanted, MoveWanted{});
   testing::ExpectGolden("network_v2_move_wanted.hex", all);
+}
+
+TEST(NetworkFrames, AWelcomeThatSaysWhereContentsAreStagedIsEncodedIntoItsGoldenBytes) {
+  std::vector<std::byte> all;
+  AddFrame(all, Kind::kWelcome,
+           Welcome{.magic = kMagic,
+                   .version = 2,
+                   .arena_bytes = 0x1122334455667788,
+                   .vgpu = "game",
+                   .staging_bytes = 0x0122334455667788});
+  testing::ExpectGolden("network_v2_staging.hex", all);
 }
 
 TEST(NetworkFrames, OnlyFramesArePlausible) {

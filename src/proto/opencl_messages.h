@@ -38,8 +38,9 @@ struct Welcome {
   std::uint64_t arena_bytes = 0;
   std::string_view refusal{};
   std::uint64_t buffers_bytes = 0;
+  std::uint64_t staging_bytes = 0;  // the end of the arena in which buffers don't lie
   static void Fields(auto& m, auto& f) {
-    f(m.magic, m.version, m.ring_bytes, m.arena_bytes, m.refusal, m.buffers_bytes);
+    f(m.magic, m.version, m.ring_bytes, m.arena_bytes, m.refusal, m.buffers_bytes, m.staging_bytes);
   }
 };
 inline constexpr std::size_t kHandshakeBytesMax = 1024;

@@ -63,14 +63,15 @@ void Refuse(net::Stream& stream, const std::string& why) {
       SendFrame(stream, wire::Kind::kWelcome, wire::Welcome{.magic = wire::kMagic, .refusal = words}, kRefuseWithin));
 }
 
-Status SendWelcome(net::Stream& stream, const std::string& vgpu, std::uint64_t arena_bytes, std::int64_t came_ns) {
+Status SendWelcome(net::Stream& stream, const std::string& vgpu, NodeArena arena, std::int64_t came_ns) {
   return SendFrame(stream, wire::Kind::kWelcome,
                    wire::Welcome{.magic = wire::kMagic,
                                  .version = wire::kVersion,
-                                 .arena_bytes = arena_bytes,
+                                 .arena_bytes = arena.bytes,
                                  .hello_came_ns = static_cast<std::uint64_t>(came_ns),
                                  .sent_ns = static_cast<std::uint64_t>(platform::NowNs()),
-                                 .vgpu = std::string_view(vgpu).substr(0, kTextBytesMax)},
+                                 .vgpu = std::string_view(vgpu).substr(0, kTextBytesMax),
+                                 .staging_bytes = arena.staging},
                    kHelloWithin);
 }
 
@@ -96,11 +97,13 @@ Result<Entry> Enter(net::Stream& stream, const Greeting& greeting) {
     return Fail(Errc::kVersionMismatch, stream.peer() + ": a node of another version; update one of the two");
   if (welcome.hello_came_ns > welcome.sent_ns || welcome.sent_ns > kClockMaxNs)
     return Fail(Errc::kProtocol, stream.peer() + " reports impossible times");
+  if (welcome.staging_bytes > welcome.arena_bytes)
+    return Fail(Errc::kProtocol, stream.peer() + " reports an impossible arena");
   const auto node_came = static_cast<std::int64_t>(welcome.hello_came_ns);
   const auto node_sent = static_cast<std::int64_t>(welcome.sent_ns);
   // As in NTP (RFC 5905, section 8): the node's processing time is not part of the round trip.
   return Entry{.vgpu = std::string(welcome.vgpu),
-               .arena_bytes = welcome.arena_bytes,
+               .arena = {.bytes = welcome.arena_bytes, .staging = welcome.staging_bytes},
                .ahead_ns = ((node_came - sent_ns) + (node_sent - came_ns)) / 2,
                .round_trip_ns = (came_ns - sent_ns) - (node_sent - node_came)};
 }

@@ -24,11 +24,15 @@ Result<Greeting> ReceiveHello(net::Stream& stream);
 /// Sends the reason why the connection is refused.
 void Refuse(net::Stream& stream, const std::string& why);
 /// `came_ns`: when the Hello arrived.
-Status SendWelcome(net::Stream& stream, const std::string& vgpu, std::uint64_t arena_bytes, std::int64_t came_ns);
+struct NodeArena {
+  std::uint64_t bytes = 0;    // all of it
+  std::uint64_t staging = 0;  // part of it in which buffers don't lie
+};
+Status SendWelcome(net::Stream& stream, const std::string& vgpu, NodeArena arena, std::int64_t came_ns);
 
 struct Entry {
   std::string vgpu;  // as the node reports it
-  std::uint64_t arena_bytes = 0;
+  NodeArena arena;
   std::int64_t ahead_ns = 0;  // the node's clock minus this machine's
   std::int64_t round_trip_ns = 0;
 };

@@ -29,13 +29,14 @@ TEST(Handshake, BothEndsReceiveEachOthersHello) {
     EXPECT_EQ(greeting->vgpu, "game");
     EXPECT_EQ(greeting->program, "clinfo");
     EXPECT_EQ(greeting->version, proto::net::kVersion);
-    EXPECT_TRUE(SendWelcome(*ends.portal, "game", 1 << 30, platform::NowNs()));
+    EXPECT_TRUE(SendWelcome(*ends.portal, "game", {.bytes = 1 << 30, .staging = 1 << 20}, platform::NowNs()));
   });
   const auto entry = Enter(*ends.relay, {.vgpu = "game", .program = "clinfo"});
   node.join();
   ASSERT_TRUE(entry) << entry.error().message;
   EXPECT_EQ(entry->vgpu, "game");
-  EXPECT_EQ(entry->arena_bytes, 1U << 30);
+  EXPECT_EQ(entry->arena.bytes, 1U << 30);
+  EXPECT_EQ(entry->arena.staging, 1U << 20);
   EXPECT_LE(std::abs(entry->ahead_ns), entry->round_trip_ns) << "one clock: the error is at most half of a round trip";
 }
 
@@ -58,7 +59,7 @@ TEST(Handshake, ImpossibleTimesAreRefused) {
   const std::int64_t later_ns = platform::NowNs() + Duration(seconds(3600)).count();
   for (const std::int64_t came_ns : {later_ns, std::int64_t{-1}}) {  // later than the answer; beyond any clock value
     TwoEnds ends;
-    ASSERT_TRUE(SendWelcome(*ends.portal, "game", 1 << 30, came_ns));
+    ASSERT_TRUE(SendWelcome(*ends.portal, "game", {.bytes = 1 << 20}, came_ns));
     const auto entry = Enter(*ends.relay, {});
     ASSERT_FALSE(entry);
     EXPECT_EQ(entry.error().code, Errc::kProtocol) << entry.error().message;

@@ -36,11 +36,12 @@ void CopyBoxTo(M& message, const Piece& piece) {
 
 Status Mover::Start() {
   if (std::exchange(started_, true)) return Ok();
-  if (entry_.arena_bytes < old_.arena_bytes + opencl::kSpareBytes)
-    return Fail(Errc::kResourceExhausted, "the new node's vGPU has " + std::to_string(entry_.arena_bytes >> 20) +
-                                              " MiB of memory, and the program was shown " +
-                                              std::to_string(old_.arena_bytes >> 20) + " and " +
-                                              std::to_string(opencl::kSpareBytes >> 20) + " are needed to move it");
+  // Buffers and staged contents keep their places, so each part must be as large as on the old node.
+  if (entry_.arena.bytes < old_.arena_bytes + opencl::kSpareBytes)
+    return Fail(Errc::kResourceExhausted,
+                "the new node's vGPU has less memory than the program was shown: its arena has " +
+                    std::to_string(entry_.arena.bytes >> 20) + " MiB, and " +
+                    std::to_string((old_.arena_bytes + opencl::kSpareBytes) >> 20) + " are needed");
   std::vector<std::byte> facts;
   {
     const std::lock_guard lock(old_.followed.mutex);

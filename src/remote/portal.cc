@@ -106,14 +106,14 @@ void Portal::Carry(net::Stream& stream, net::Door::Place& place) {
   if (!connection) return SayPortal(connection.error().message);
   place.Admitted();
   const std::string& vgpu = greeting.vgpu;
+  const NodeArena arena{.bytes = connection->arena.bytes(), .staging = connection->staging_bytes};
   Line line{.channel = std::move(connection->channel),
             .arena = std::move(connection->arena),
             .arena_file = std::move(connection->arena_file),
             .buffers = std::move(connection->buffers),
             .buffers_file = std::move(connection->buffers_file),
             .awake = &awake_};
-  if (const Status sent = SendWelcome(stream, vgpu, line.arena.bytes(), came_ns); !sent)
-    return SayPortal(sent.error().message);
+  if (const Status sent = SendWelcome(stream, vgpu, arena, came_ns); !sent) return SayPortal(sent.error().message);
   if (!options_.quiet) SayPortal(stream.peer() + " is connected to '" + vgpu + "'");
   const int socket = connection->socket.get();
   OutPump out(line, stream, OutPump::Side::kExecutors);

@@ -57,10 +57,13 @@ bool IsChild(int socket, pid_t parent) {
 }
 
 /// The part of the node's arena that the client may use. The end is reserved for migrations (docs/migration.md).
-std::uint64_t ShownOf(std::uint64_t arena_bytes) {
+opencl::ArenaSize ShownOf(const NodeArena& arena) {
   constexpr std::uint64_t kLeastBytes = 2 * opencl::kSpareBytes;
-  if (arena_bytes < kLeastBytes) return arena_bytes;  // too small to be split: the connection cannot migrate
-  return (arena_bytes - opencl::kSpareBytes) / proto::cl::kArenaAlignment * proto::cl::kArenaAlignment;
+  std::uint64_t shown = arena.bytes;  // one too small to be split is shown as a whole: the connection cannot migrate
+  if (shown >= kLeastBytes)
+    shown = (shown - opencl::kSpareBytes) / proto::cl::kArenaAlignment * proto::cl::kArenaAlignment;
+  if (arena.staging >= shown) return {.buffers = shown};
+  return {.buffers = shown - arena.staging, .staging = arena.staging};
 }
 
 /// A connection that the node has admitted.
@@ -368,7 +371,7 @@ void Relay::Serve(platform::Fd client) {
   const uid_t owner = options_.for_children && who ? who->uid : ::getuid();
   // A client sends its Hello immediately.
   if (!platform::WaitReadable(socket, kHelloWaitMs)) return;
-  auto accepted = opencl::Welcome(std::move(client), {.owner = owner}, ShownOf(entered->entry.arena_bytes),
+  auto accepted = opencl::Welcome(std::move(client), {.owner = owner}, ShownOf(entered->entry.arena),
                                   /*in_host_memory=*/false);
   if (!accepted) return SayRelay(accepted.error().message);
   const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered), awake_);

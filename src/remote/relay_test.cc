@@ -36,7 +36,7 @@ TEST(DaemonsRelay, ServesOnlyChildrenOfTheDaemon) {
   });
   testing::SocketPair sockets = testing::ConnectedSockets();
   const auto portal = net::AdoptTcp(std::move(sockets.server));
-  ASSERT_TRUE(SendWelcome(*portal, "game", 64 << 20, platform::NowNs()));
+  ASSERT_TRUE(SendWelcome(*portal, "game", {.bytes = 64 << 20}, platform::NowNs()));
   std::atomic<bool> ready{false};
   RelayOptions options;
   options.listener = *platform::ListenSeqPacket(path, 0666);

@@ -211,6 +211,15 @@ class UnderWeir(emulated.WithEmulatedNode, opencl_tenants.OpenClTenants):
         self.assertGreaterEqual(said["kernel_min_ns"], ADD_NS)
         self.assertGreaterEqual(said["span_ns"], 20 * ADD_NS)
 
+    def test_a_program_may_use_all_of_its_memory_limit(self):
+        # Unlike PoCL, this device has memory of its own, so that a read is staged in the client's arena.
+        self.node.create("a", device="emulated1", memory_max_bytes=64 << 20)
+        code, out, err = self.run_to_end([LOOP, "0.2", str(1 << 24), "1", "1"], "a", 120)
+        self.assertEqual((code, "wrong 0" in out), (0, True), out + err)
+        code, _, err = self.run_to_end([LOOP, "0.2", str((1 << 24) + 1), "1", "1"], "a", 120)
+        self.assertEqual(code, 2, "one item more than its limit")
+        self.assertIn("clCreateBuffer: error -61", err)  # CL_INVALID_BUFFER_SIZE
+
     def test_a_device_that_is_full_refuses_a_buffer(self):
         self.node.create("a", device="emulated0")
         self.node.create("b", device="emulated0")

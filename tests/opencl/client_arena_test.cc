@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls while the arena has little room, and calls whose message would be too long: none keeps a range for ever.
+// Calls while the arena has little room, or the tenant's buffers take all of its memory, and calls whose message would
+// be too long: none keeps a range for ever.
 #include <atomic>
 #include <fstream>
 #include <thread>
@@ -25,10 +26,10 @@ class OpenClWithLittleRoom : public OpenCl {
   }
   void FillArena() {
     link().Sync();  // ranges that nobody waits for are free
-    const auto room = link().Allocate(kRoom);
+    const auto room = link().AllocateStaging(kRoom);
     ASSERT_TRUE(room);
-    for (std::uint64_t bytes = link().arena_bytes(); bytes > 0; bytes /= 2)
-      while (const auto offset = link().Allocate(bytes)) taken_.push_back({*offset, bytes});
+    for (std::uint64_t bytes = link().memory_bytes(); bytes > 0; bytes /= 2)
+      while (const auto offset = link().AllocateStaging(bytes)) taken_.push_back({*offset, bytes});
     link().Free({*room, kRoom});
   }
   void EmptyArena() {
@@ -37,7 +38,7 @@ class OpenClWithLittleRoom : public OpenCl {
   }
   /// Whether nothing lies in the room any more. Waits for what the executor is about to free.
   static bool RoomIsFree() {
-    const auto room = link().Allocate(kRoom);
+    const auto room = link().AllocateStaging(kRoom);
     if (room) link().Free({*room, kRoom});
     return room.has_value();
   }
@@ -160,6 +161,72 @@ TEST_F(OpenClWithLittleRoom, ACommandWithTooLongAWaitListFails) {
   cl.clReleaseEvent(gate);
   cl.clReleaseMemObject(image);
   cl.clReleaseMemObject(buffer);
+}
+
+/// The tenant's buffers take all of its memory.
+class OpenClWithFullMemory : public OpenCl {
+ protected:
+  static constexpr std::size_t kLong = 24 << 20;  // is read and written in parts
+
+  void SetUp() override {
+    OpenCl::SetUp();
+    buffer_ = Buffer(kLong);
+    const cl_image_format format{CL_RGBA, CL_UNSIGNED_INT8};
+    cl_image_desc shape{};
+    shape.image_type = CL_MEM_OBJECT_IMAGE2D;
+    shape.image_width = shape.image_height = kSide;
+    image_ = cl.clCreateImage(context_, 0, &format, &shape, nullptr, &error_);
+    ASSERT_EQ(error_, CL_SUCCESS);
+    link().Sync();
+    for (std::uint64_t bytes = link().memory_bytes(); bytes > 0; bytes /= 2)
+      while (const auto offset = link().AllocateBuffer(bytes)) taken_.push_back({*offset, bytes});
+  }
+  void TearDown() override {
+    for (const Range& range : taken_) link().Free(range);
+    cl.clReleaseMemObject(image_);
+    cl.clReleaseMemObject(buffer_);
+    OpenCl::TearDown();
+  }
+  static Link& link() { return *Link::Existing(); }
+
+  static constexpr std::size_t kSide = 256;
+  const std::size_t origin_[3] = {}, whole_[3] = {kSide, kSide, 1};
+  cl_mem buffer_ = nullptr, image_ = nullptr;
+  std::vector<Range> taken_;
+};
+
+TEST_F(OpenClWithFullMemory, NoFurtherBufferIsMade) {
+  EXPECT_EQ(cl.clCreateBuffer(context_, 0, 4096, nullptr, &error_), nullptr);
+  EXPECT_EQ(error_, CL_MEM_OBJECT_ALLOCATION_FAILURE);
+}
+
+TEST_F(OpenClWithFullMemory, BuffersAreReadAndWritten) {
+  std::vector<unsigned char> bytes(kLong), got(kLong);
+  for (std::size_t i = 0; i < kLong; ++i) bytes[i] = static_cast<unsigned char>(i * 7 + i / 251);
+  for (const cl_bool blocking : {CL_TRUE, CL_FALSE}) {
+    bytes[kLong / 2] = blocking == CL_TRUE ? 1 : 2;
+    std::ranges::fill(got, std::uint8_t{0});
+    EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer_, blocking, 0, kLong, bytes.data(), 0, nullptr, nullptr),
+              CL_SUCCESS);
+    EXPECT_EQ(cl.clEnqueueReadBuffer(queue_, buffer_, blocking, 0, kLong, got.data(), 0, nullptr, nullptr), CL_SUCCESS);
+    EXPECT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+    EXPECT_TRUE(got == bytes) << blocking;
+  }
+}
+
+TEST_F(OpenClWithFullMemory, ImagesAreReadWrittenAndMapped) {
+  std::vector<unsigned char> bytes(kSide * kSide * 4, 9), got(bytes.size());
+  EXPECT_EQ(cl.clEnqueueWriteImage(queue_, image_, CL_TRUE, origin_, whole_, 0, 0, bytes.data(), 0, nullptr, nullptr),
+            CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueReadImage(queue_, image_, CL_TRUE, origin_, whole_, 0, 0, got.data(), 0, nullptr, nullptr),
+            CL_SUCCESS);
+  EXPECT_TRUE(got == bytes);
+  std::size_t pitch = 0;
+  void* const mapped = cl.clEnqueueMapImage(queue_, image_, CL_TRUE, CL_MAP_READ, origin_, whole_, &pitch, nullptr, 0,
+                                            nullptr, nullptr, &error_);
+  ASSERT_EQ(error_, CL_SUCCESS);
+  EXPECT_EQ(static_cast<unsigned char*>(mapped)[pitch * (kSide - 1)], 9);
+  EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue_, image_, mapped, 0, nullptr, nullptr), CL_SUCCESS);
 }
 
 }  // namespace

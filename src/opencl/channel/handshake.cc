@@ -56,6 +56,9 @@ Result<Connection> Greet(platform::Fd connected, const std::string& path, const 
   connection.version = std::min(welcome.version, wire::kVersion);
   WEIR_TRY(connection.channel, MapChannel(packet.fds[0].get(), Side::kClient));
   WEIR_TRY(connection.arena, platform::MapForeignRegion(packet.fds[1].get(), welcome.arena_bytes));
+  if (welcome.staging_bytes >= welcome.arena_bytes && welcome.staging_bytes != 0)
+    return Fail(Errc::kProtocol, path + ": the reply leaves no room for buffers");
+  connection.staging_bytes = welcome.staging_bytes;
   if (remote) connection.arena_file = std::move(packet.fds[1]);
   if (welcome.buffers_bytes != 0) {
     WEIR_TRY(connection.buffers, platform::MapForeignRegion(packet.fds[2].get(), welcome.buffers_bytes));
@@ -83,8 +86,7 @@ bool Clients::Include(uid_t user) const {
   return user == owner || user == 0 || user == ::geteuid() || std::ranges::find(portals, user) != portals.end();
 }
 
-Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, std::uint64_t arena_bytes,
-                         bool in_host_memory) {
+Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, ArenaSize size, bool in_host_memory) {
   Accepted accepted;
   accepted.socket = std::move(connection);
   const int socket = accepted.socket.get();
@@ -112,10 +114,10 @@ Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, std::u
   WEIR_TRY(accepted.channel, MapChannel(rings.fd.get(), Side::kExecutor));
   platform::SharedRegion buffers;
   if (accepted.remote && in_host_memory) {
-    WEIR_TRY(buffers, platform::MakeSharedRegion("weir-opencl-buffers", arena_bytes));
+    WEIR_TRY(buffers, platform::MakeSharedRegion("weir-opencl-buffers", size.buffers));
   }
   const std::uint64_t buffers_bytes = buffers.mapping.bytes();
-  if (accepted.remote) arena_bytes += kSpareBytes;
+  const std::uint64_t arena_bytes = size.buffers + size.staging + (accepted.remote ? kSpareBytes : 0);
   WEIR_TRY(platform::SharedRegion arena, platform::MakeSharedRegion("weir-opencl-arena", arena_bytes));
   const std::array fds{rings.fd.get(), arena.fd.get(), buffers.fd.get()};
   WEIR_TRY_STATUS(platform::SendPacket(socket,
@@ -123,7 +125,8 @@ Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, std::u
                                                                   .version = accepted.version,
                                                                   .ring_bytes = kRingBytes,
                                                                   .arena_bytes = arena_bytes,
-                                                                  .buffers_bytes = buffers_bytes}),
+                                                                  .buffers_bytes = buffers_bytes,
+                                                                  .staging_bytes = size.staging}),
                                        std::span(fds).first(buffers_bytes != 0 ? 3 : 2)));
   accepted.arena = std::move(arena.mapping);
   accepted.arena_file = std::move(arena.fd);

@@ -23,7 +23,8 @@ struct Connection {
   platform::Fd socket;
   Channel channel;
   platform::Mapping arena;
-  platform::Fd arena_file;  // the file that is mapped at `arena`; only of a `remote` connection
+  std::uint64_t staging_bytes = 0;  // the end of the arena in which buffers don't lie
+  platform::Fd arena_file;          // the file that is mapped at `arena`; only of a `remote` connection
   // The device's buffers; only of a `remote` connection to a device that works in host memory.
   platform::Mapping buffers;
   platform::Fd buffers_file;
@@ -54,10 +55,14 @@ struct Accepted {
   platform::Fd arena_file;    // the file that is mapped at `arena`
   platform::Mapping buffers;  // only for a remote client of a device that works in host memory
 };
-/// Reads and answers the Hello of a connection. Creates an arena of `arena_bytes`, for a remote client with kSpareBytes
-/// more and, with `in_host_memory`, with memory for its buffers.
-Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, std::uint64_t arena_bytes,
-                         bool in_host_memory);
+/// The parts of a new client's arena.
+struct ArenaSize {
+  std::uint64_t buffers = 0;  // the tenant's memory
+  std::uint64_t staging = 0;
+};
+/// Reads and answers the Hello of a connection. Creates an arena, for a remote client with kSpareBytes more and, with
+/// `in_host_memory`, with memory for its buffers.
+Result<Accepted> Welcome(platform::Fd connection, const Clients& clients, ArenaSize size, bool in_host_memory);
 
 /// False once the other side has closed the connection, or has sent data, which is not allowed after the handshake.
 bool StillConnected(int socket);

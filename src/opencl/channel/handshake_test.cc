@@ -20,7 +20,8 @@ TEST(OpenClHandshake, TheNameOfAProgramIsPrintable) {
   ASSERT_TRUE(platform::WaitReadable(listener.get(), 10'000));
   platform::Fd socket = *platform::AcceptUnix(listener.get());
   ASSERT_TRUE(platform::WaitReadable(socket.get(), 10'000));
-  const auto accepted = Welcome(std::move(socket), {.owner = ::geteuid()}, 64 << 20, /*in_host_memory=*/false);
+  const auto accepted =
+      Welcome(std::move(socket), {.owner = ::geteuid()}, {.buffers = 64 << 20}, /*in_host_memory=*/false);
   client.join();
   ASSERT_TRUE(accepted) << accepted.error().message;
   EXPECT_EQ(accepted->program, "?[2Jgame?weir: all is well");
@@ -45,7 +46,8 @@ TEST(OpenClHandshake, AnExecutorThatEndsBeforeItRepliesIsFollowedByTheNext) {
   }
   platform::Fd third = AcceptFrom(listener);
   EXPECT_TRUE(platform::WaitReadable(third.get(), 10'000));
-  const auto accepted = Welcome(std::move(third), {.owner = ::geteuid()}, 64 << 20, /*in_host_memory=*/false);
+  const auto accepted =
+      Welcome(std::move(third), {.owner = ::geteuid()}, {.buffers = 64 << 20}, /*in_host_memory=*/false);
   client.join();
   EXPECT_TRUE(accepted);
   EXPECT_TRUE(connection) << connection.error().message;

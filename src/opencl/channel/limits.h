@@ -3,6 +3,7 @@
 // more.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,5 +17,10 @@ inline constexpr std::size_t kDevicesMax = 64;
 /// The end of a remote client's arena is hidden from the client. The relay uses it to read and write the contents that
 /// a migration moves (docs/migration.md).
 inline constexpr std::uint64_t kSpareBytes = 16 << 20;
+
+/// An arena has room for a tenant's buffers, and at its end room of its own for contents on their way, so that a
+/// program whose buffers take all of its memory can still read and write them: as much again, at most kStagingBytesMax.
+inline constexpr std::uint64_t kStagingBytesMax = 1 << 30;
+constexpr std::uint64_t StagingFor(std::uint64_t memory_bytes) { return std::min(memory_bytes, kStagingBytesMax); }
 
 }  // namespace weir::opencl

@@ -275,7 +275,8 @@ void Server::Welcome(platform::Fd connection) {
   if (seats_.size() >= kSessionsMax)
     return platform::SendLastPacket(
         std::move(connection), RefusalOf("this vGPU has " + std::to_string(kSessionsMax) + " OpenCL clients already"));
-  auto accepted = opencl::Welcome(std::move(connection), options_.clients, Limits().all,
+  auto accepted = opencl::Welcome(std::move(connection), options_.clients,
+                                  {.buffers = Limits().all, .staging = StagingFor(Limits().all)},
                                   device_.in_host_memory && !shared_->copies && shared_->store == nullptr);
   // A client that closed its connection is not reported.
   if (!accepted && accepted.error().code == Errc::kUnavailable) return;

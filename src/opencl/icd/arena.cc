@@ -5,9 +5,11 @@
 
 namespace weir::opencl::icd {
 
-ArenaRanges::ArenaRanges(std::uint64_t bytes) {
-  const std::uint64_t whole = bytes / proto::cl::kArenaAlignment * proto::cl::kArenaAlignment;
-  if (whole > 0) Insert(0, whole);
+ArenaRanges::ArenaRanges(std::uint64_t bytes, std::uint64_t begin) {
+  constexpr std::uint64_t kAlignment = proto::cl::kArenaAlignment;
+  const std::uint64_t first = (begin + kAlignment - 1) / kAlignment * kAlignment;
+  const std::uint64_t end = (begin + bytes) / kAlignment * kAlignment;
+  if (end > first) Insert(first, end - first);
 }
 
 void ArenaRanges::Insert(std::uint64_t offset, std::uint64_t bytes) {

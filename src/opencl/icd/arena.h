@@ -16,7 +16,8 @@ namespace weir::opencl::icd {
 class ArenaRanges {
  public:
   ArenaRanges() = default;
-  explicit ArenaRanges(std::uint64_t bytes);
+  /// The `bytes` at `begin`, less what is no multiple of kArenaAlignment at both ends.
+  explicit ArenaRanges(std::uint64_t bytes, std::uint64_t begin = 0);
 
   /// Returns the offset of a free range of at least `bytes`, a multiple of kArenaAlignment. Nullopt: there is none.
   std::optional<std::uint64_t> Take(std::uint64_t bytes);

@@ -27,6 +27,14 @@ TEST(ArenaRanges, RefusesWhatNoArenaHas) {
   EXPECT_TRUE(arena.Take(0)) << "takes a page, so that no two are at the same place";
 }
 
+TEST(ArenaRanges, MayBeginAnywhere) {
+  ArenaRanges arena(4 * kPage, 2 * kPage + 1);
+  EXPECT_EQ(arena.free_bytes(), 3 * kPage) << "whole pages only";
+  EXPECT_EQ(arena.Take(3 * kPage), 3 * kPage);
+  EXPECT_FALSE(arena.Take(1));
+  EXPECT_FALSE(ArenaRanges(kPage, 1).Take(1));
+}
+
 /// Whatever is allocated and freed, in any order: ranges never overlap, lie inside, and adjacent free ranges are
 /// merged.
 RC_GTEST_PROP(ArenaRanges, KeepsItsLaws, ()) {

@@ -43,7 +43,7 @@ cl_mem CreateBufferWithProperties(cl_context handle, const cl_mem_properties* pr
   if (size == 0 || size > most) return Refuse(CL_INVALID_BUFFER_SIZE, error);
   Link& link = *context->link;
   if (!link.usable()) return Refuse(kGone, error);
-  const auto offset = link.Allocate(size);
+  const auto offset = link.AllocateBuffer(size);
   if (!offset) return Refuse(link.usable() ? CL_MEM_OBJECT_ALLOCATION_FAILURE : kGone, error);
 
   auto* memory = new Memory(*context);

@@ -33,7 +33,7 @@ class Headers {
         file.content = wire::Blob::Inline(wire::BytesOf(content));
       } else {
         in_message -= content.size();
-        const auto offset = link_.Allocate(content.size());
+        const auto offset = link_.AllocateStaging(content.size());
         if (!offset) return false;
         ranges_.push_back({*offset, content.size()});
         std::memcpy(link_.arena() + *offset, content.data(), content.size());

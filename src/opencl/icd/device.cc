@@ -39,7 +39,7 @@ void Device::End(Device* device) {
 
 Device* MakeDevice(Link& link, const wire::DeviceFacts& facts, Device* parent) {
   const char* type = std::getenv("WEIR_OPENCL_DEVICE_TYPE");
-  const FactRules rules{.arena_bytes = link.arena_bytes(),
+  const FactRules rules{.memory_bytes = link.memory_bytes(),
                         .as_gpu = type != nullptr && std::string_view(type) == "gpu"};
   return new Device(&link, facts.id, facts.shares_arena != 0, OurFacts(FactTable(facts.facts), rules), parent);
 }

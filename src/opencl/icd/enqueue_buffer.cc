@@ -19,10 +19,10 @@ constexpr std::size_t kStagedBytesMax = 4 << 20;
 /// reused while they are in the caches.
 constexpr std::size_t kPartBytes = 2 << 20;
 /// Limit of the parts in flight of one long read or write: at most 64 MiB, which fill a link of 50 Gbit/s for 10 ms,
-/// and a quarter of the arena.
+/// and a quarter of the arena's part for staged contents.
 constexpr std::size_t kPartsAheadMost = 32;
 std::size_t PartsAhead(const Link& link) {
-  return std::clamp<std::size_t>(link.arena_bytes() / (4 * kPartBytes), 1, kPartsAheadMost);
+  return std::clamp<std::size_t>(link.staging_bytes() / (4 * kPartBytes), 1, kPartsAheadMost);
 }
 
 /// A blocking write returns when its content is staged. Without a limit, a program that writes repeatedly could fill
@@ -71,7 +71,7 @@ void Copy3(std::uint64_t (&to)[3], const std::size_t* from) {
 template <typename M>
 cl_int ReadStaged(Command& command, M& read, cl_command_type type, bool blocking, Arrival arrival) {
   const std::size_t bytes = arrival.box[0] * arrival.box[1] * arrival.box[2];
-  const auto offset = command.link().Allocate(bytes);
+  const auto offset = command.link().AllocateStaging(bytes);
   if (!offset) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
   arrival.from = read.to = *offset;
   arrival.free_after = {*offset, bytes};
@@ -101,6 +101,10 @@ cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std
     const cl_int error =
         ReadStaged(command, part, CL_COMMAND_READ_BUFFER, false,
                    {.to = to, .box = {bytes, 1, 1}, .row_pitch = bytes, .slice_pitch = bytes, .of_more = true});
+    if (error == CL_OUT_OF_RESOURCES && !sent.empty()) {
+      end_first();  // frees its range
+      continue;
+    }
     if (error == CL_SUCCESS)
       sent.push_back(command.made());
     else if (outcome == CL_SUCCESS)

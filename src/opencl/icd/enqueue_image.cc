@@ -54,7 +54,7 @@ cl_int EnqueueReadImage(cl_command_queue queue, cl_mem handle, cl_bool blocking,
   if (to == nullptr || !HostPitches(*image, bytes, row_pitch, slice_pitch)) return CL_INVALID_VALUE;
   if ((image->flags & kHostMayNotRead) != 0) return CL_INVALID_OPERATION;
   const std::size_t size = bytes[0] * bytes[1] * bytes[2];
-  const auto offset = command.link().Allocate(size);
+  const auto offset = command.link().AllocateStaging(size);
   if (!offset) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
   wire::ReadImage read{.image = image->id, .to = *offset, .size = size};
   Copy3(read.origin, box.origin);

@@ -176,7 +176,7 @@ FactTable OurFacts(FactTable facts, const FactRules& rules) {
             }));
 
   for (const cl_uint name : {CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE})
-    facts.SetValue(name, std::min(facts.Get<cl_ulong>(name, rules.arena_bytes), cl_ulong{rules.arena_bytes}));
+    facts.SetValue(name, std::min(facts.Get<cl_ulong>(name, rules.memory_bytes), cl_ulong{rules.memory_bytes}));
   auto type = facts.Get<cl_device_type>(CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU);
   if (rules.as_gpu && (type & CL_DEVICE_TYPE_CPU) != 0)
     type = (type & ~cl_device_type{CL_DEVICE_TYPE_CPU}) | CL_DEVICE_TYPE_GPU;

@@ -50,8 +50,8 @@ class FactTable {
 };
 
 struct FactRules {
-  std::uint64_t arena_bytes = 0;  // limit of one buffer and of all buffers together
-  bool as_gpu = false;            // WEIR_OPENCL_DEVICE_TYPE=gpu
+  std::uint64_t memory_bytes = 0;  // limit of one buffer and of all buffers together
+  bool as_gpu = false;             // WEIR_OPENCL_DEVICE_TYPE=gpu
 };
 /// Converts the driver's answers to those that programs see.
 FactTable OurFacts(FactTable drivers, const FactRules& rules);

@@ -36,7 +36,7 @@ FactTable Drivers() {
 }
 
 TEST(OurFacts, ReportOnlyForwardedFeatures) {
-  const FactTable facts = OurFacts(Drivers(), {.arena_bytes = 1 << 30});
+  const FactTable facts = OurFacts(Drivers(), {.memory_bytes = 1 << 30});
   EXPECT_EQ(facts.Text(CL_DEVICE_EXTENSIONS), "cl_khr_fp64 cl_khr_byte_addressable_store");
   EXPECT_EQ(*facts.Find(CL_DEVICE_EXTENSIONS_WITH_VERSION), Versions({"cl_khr_fp64"}));
   EXPECT_EQ(*facts.Find(CL_DEVICE_OPENCL_C_FEATURES), Versions({"__opencl_c_images"}));
@@ -46,14 +46,14 @@ TEST(OurFacts, ReportOnlyForwardedFeatures) {
 }
 
 TEST(OurFacts, ReportNoMoreMemoryThanTheVgpuHas) {
-  const FactTable facts = OurFacts(Drivers(), {.arena_bytes = 1 << 30});
+  const FactTable facts = OurFacts(Drivers(), {.memory_bytes = 1 << 30});
   EXPECT_EQ(facts.Get<cl_ulong>(CL_DEVICE_GLOBAL_MEM_SIZE), 1U << 30);
   EXPECT_EQ(facts.Get<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE), 1U << 20);
 }
 
 TEST(OurFacts, ReportACpuAsAGpuOnRequest) {
   const auto type = [](bool as_gpu) {
-    return OurFacts(Drivers(), {.arena_bytes = 1, .as_gpu = as_gpu}).Get<cl_device_type>(CL_DEVICE_TYPE);
+    return OurFacts(Drivers(), {.memory_bytes = 1, .as_gpu = as_gpu}).Get<cl_device_type>(CL_DEVICE_TYPE);
   };
   EXPECT_EQ(type(false), cl_device_type{CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_DEFAULT});
   EXPECT_EQ(type(true), cl_device_type{CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_DEFAULT});

@@ -41,7 +41,8 @@ void Say(const std::string& line) {
 Link::Link(Connection connection)
     : connection_(std::move(connection)),
       arena_base_(connection_.arena.As<std::byte>()),
-      ranges_(connection_.arena.bytes()) {
+      buffer_ranges_(memory_bytes()),
+      staging_ranges_(connection_.staging_bytes, memory_bytes()) {
   pthread_condattr_t attributes;
   ::pthread_condattr_init(&attributes);
   ::pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -192,15 +193,17 @@ void Link::Release(std::uint32_t id, std::uint64_t ticket) {
 
 // -- The arena -------------------------------------------------------------------------------------------------------
 
-std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes) {
+std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes, For use) {
   std::optional<std::uint64_t> offset;
-  if (!usable() || ArenaRanges::Rounded(bytes) == 0 || bytes > arena_bytes()) return offset;
+  const std::uint64_t most = use == For::kBuffer ? memory_bytes() : std::max(memory_bytes(), staging_bytes());
+  if (!usable() || ArenaRanges::Rounded(bytes) == 0 || bytes > most) return offset;
   Drain();
   // WaitUntil may call this again after it was true.
   const auto take = [&] {
     if (offset) return true;
     const platform::PthreadLock lock(arena_);
-    offset = ranges_.Take(bytes);
+    if (use == For::kStaging) offset = staging_ranges_.Take(bytes);
+    if (!offset) offset = buffer_ranges_.Take(bytes);
     return offset.has_value();
   };
   if (take()) return offset;
@@ -221,7 +224,7 @@ bool Link::Owed() {
 void Link::Free(Range range) {
   if (range.bytes == 0 || !usable()) return;
   const platform::PthreadLock lock(arena_);
-  ranges_.GiveBack(range.offset, range.bytes);
+  (range.offset < memory_bytes() ? buffer_ranges_ : staging_ranges_).GiveBack(range.offset, range.bytes);
 }
 
 std::uint64_t Link::NewTicket(Range range, std::vector<std::function<void()>> then, std::uint64_t nobody_waits) {

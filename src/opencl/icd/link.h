@@ -199,9 +199,16 @@ class Link {
   // -- The arena
 
   [[nodiscard]] std::byte* arena() const { return arena_base_; }
-  [[nodiscard]] std::uint64_t arena_bytes() const { return connection_.arena.bytes(); }
-  /// Allocates a range. If none is free, waits for ranges that the executor is about to free.
-  std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
+  /// The tenant's memory: the part of the arena in which buffers lie.
+  [[nodiscard]] std::uint64_t memory_bytes() const { return connection_.arena.bytes() - connection_.staging_bytes; }
+  /// The part in which contents are staged first. Older executors have none: all parts of the arena are for both.
+  [[nodiscard]] std::uint64_t staging_bytes() const {
+    return connection_.staging_bytes != 0 ? connection_.staging_bytes : connection_.arena.bytes();
+  }
+  /// Allocates a range for a buffer. If none is free, waits for ranges that the executor is about to free.
+  std::optional<std::uint64_t> AllocateBuffer(std::uint64_t bytes) { return Allocate(bytes, For::kBuffer); }
+  /// The same for contents on their way to or from the executor. They may lie where buffers lie, but not vice versa.
+  std::optional<std::uint64_t> AllocateStaging(std::uint64_t bytes) { return Allocate(bytes, For::kStaging); }
   /// Frees a range that the executor does not use.
   void Free(Range range);
   /// Returns a ticket to send with a message. When the executor reports it as freed, the range is freed and `then` is
@@ -229,7 +236,10 @@ class Link {
     std::vector<std::function<void()>> then;
   };
 
+  enum class For : std::uint8_t { kBuffer, kStaging };
+
   explicit Link(Connection connection);
+  std::optional<std::uint64_t> Allocate(std::uint64_t bytes, For use);
   static void AbandonAll();
   static Link* MakeCurrent(const std::string& path);
   Status ReadFacts();
@@ -278,7 +288,7 @@ class Link {
   bool callback_thread_ = false;
 
   pthread_mutex_t arena_ = PTHREAD_MUTEX_INITIALIZER;
-  ArenaRanges ranges_;
+  ArenaRanges buffer_ranges_, staging_ranges_;
   pthread_mutex_t live_ = PTHREAD_MUTEX_INITIALIZER;
   std::unordered_map<const void*, Enlisted> live_objects_;
 

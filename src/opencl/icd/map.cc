@@ -158,7 +158,7 @@ void* EnqueueMapImage(cl_command_queue queue, cl_mem handle, cl_bool blocking, c
   std::size_t bytes[3];
   BytesOfBox(*image, box, bytes);
   const std::size_t size = bytes[0] * bytes[1] * bytes[2];
-  const auto offset = link.Allocate(size);
+  const auto offset = link.AllocateStaging(size);
   if (!offset) return Refuse(link.usable() ? CL_MAP_FAILURE : kGone, error);
   MappedRegion mapped{.pointer = link.arena() + *offset,
                       .flags = flags,

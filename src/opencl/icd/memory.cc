@@ -54,7 +54,7 @@ bool StagedContent::Make(Link& link, std::size_t bytes) {
     blob_ = wire::Blob::Inline(small_);
     return true;
   }
-  const auto offset = link.Allocate(bytes);
+  const auto offset = link.AllocateStaging(bytes);
   if (!offset) return false;
   into_ = link.arena() + *offset;
   blob_ = wire::Blob::Arena(*offset, bytes);
