@@ -204,7 +204,7 @@ class Tls(ClusterTest):
         self.assertIn("tenant 'lab' may not ask for DELETE /v1/modules/m", self.refused("module", "rm", "m", *lab))
         self.assertIn("is it a port without TLS?", self.refused("nodes", *chief[:1], self.plain_port(), *chief[2:]))
         self.assertTrue(self.refused("nodes", "--manager", self.manager.address, "--token", self.processes.token))
-        self.assertIn("sent an HTTP request instead of TLS", self.processes.log("manager"))
+        wait_for(lambda: "sent an HTTP request instead of TLS" in self.processes.log("manager"), "the log says so")
         listed = self.ok("keys", "list", "--dir", self.keys)
         self.assertRegex(listed, r"operator:chief .*good")
         self.ok("keys", "revoke", "operator:chief", "--dir", self.keys)
