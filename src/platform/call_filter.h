@@ -52,6 +52,13 @@ class CallFilter {
     Add({Jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, static_cast<std::uint8_t>(does.size()))});
     Add(does);
   }
+  /// Allows `call` if the low half of its argument `number` is one of `values`, and denies it otherwise.
+  void AllowCall(long call, std::uint32_t number, std::initializer_list<std::uint32_t> values) {
+    auto left = static_cast<std::uint8_t>(values.size());
+    Add({Jump(BPF_JEQ, static_cast<std::uint32_t>(call), 0, static_cast<std::uint8_t>(left + 3)), Argument(number)});
+    for (const std::uint32_t value : values) Add({Jump(BPF_JEQ, value, left--)});
+    Add({Return(kDenied), Return(SECCOMP_RET_ALLOW)});
+  }
   /// Denies clone with new namespaces; threads and processes in the present ones are allowed. A filter cannot read the
   /// flags of clone3, which lie in memory: clone3 reports ENOSYS, and the C library then uses clone.
   void OnlyPresentNamespaces() {

@@ -58,7 +58,6 @@ constexpr long kAllowed[]{
     SYS_dup2,
     SYS_dup3,
     SYS_pipe2,
-    SYS_fcntl,
     SYS_ftruncate,
     SYS_memfd_create,
     SYS_poll,
@@ -116,6 +115,9 @@ platform::CallFilter MakeFilter() {
   for (const long call : kAllowed) filter.OnCall(call, {allowed});
   // Files are opened for reading only, also where the kernel has no Landlock.
   filter.OnCall(SYS_openat, {Filter::Argument(2), Filter::Jump(BPF_JSET, kWritingFlags, 1), allowed, denied});
+  // Not for signals that another process would get (F_SETOWN), locks and leases.
+  filter.AllowCall(SYS_fcntl, 1,
+                   {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GET_SEALS, F_ADD_SEALS});
   // A process reads its own limits and sets none.
   filter.OnCall(SYS_prlimit64, {Filter::Argument(0), Filter::Jump(BPF_JEQ, 0, 0, 5), Filter::Argument(2),
                                 Filter::Jump(BPF_JEQ, 0, 0, 3), Filter::Argument(2, 4), Filter::Jump(BPF_JEQ, 0, 0, 1),

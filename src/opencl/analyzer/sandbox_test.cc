@@ -55,6 +55,10 @@ TEST(AnalyzerSandbox, RefusesCallsThatAffectOtherProcesses) {
     return ::syscall(SYS_prlimit64, other, RLIMIT_NOFILE, nullptr, &limit);
   });
   refused([] { return ::setpgid(0, 0); });
+  refused([other] { return ::fcntl(0, F_SETOWN, other); });
+  refused([] { return ::fcntl(0, F_SETSIG, SIGKILL); });
+  for (const int command : {F_GETFD, F_GETFL, F_DUPFD_CLOEXEC, F_GET_SEALS})
+    EXPECT_NE(ErrnoInside([command] { return ::fcntl(0, command, 0); }), EPERM) << command;
 }
 
 TEST(AnalyzerSandbox, RefusesSocketsNamespacesAndNewLimits) {
