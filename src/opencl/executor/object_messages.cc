@@ -177,6 +177,9 @@ void ObjectMessages::Do(const wire::CreateImage& m) {
     if (error == CL_SUCCESS) desc.mem_object = image->parent->native;
     desc.image_row_pitch = m.row_pitch;
   }
+  // An image with memory of its own. It is charged before the driver makes it, with what its pixels take at least.
+  const bool own = m.buffer == 0 && shared_.store == nullptr;
+  std::uint64_t charged = 0;
   const std::array sides{m.width, m.height, m.depth, m.array_size};
   if (error == CL_SUCCESS && std::ranges::any_of(sides, [](std::uint64_t n) { return n > kImageExtentMax; }))
     error = CL_INVALID_IMAGE_SIZE;
@@ -192,11 +195,13 @@ void ObjectMessages::Do(const wire::CreateImage& m) {
       error = ImageFitsBuffer(desc, PixelBytesOf(*image->context, shape), *image->parent);
     if (error == CL_SUCCESS && shared_.store != nullptr) {
       error = MakeStoredImage(m, *image, shape, content);
-    } else if (error == CL_SUCCESS && !content.empty()) {
-      // The driver reads as many bytes as the image has, so the content must not be shorter.
+    } else if (error == CL_SUCCESS && (own || !content.empty())) {
       shape.pixel_bytes = PixelBytesOf(*image->context, shape);
       if (shape.pixel_bytes == 0) error = CL_IMAGE_FORMAT_NOT_SUPPORTED;
-      if (error == CL_SUCCESS && content.size() < shape.PackedBytes()) error = CL_INVALID_HOST_PTR;
+      // The driver reads as many bytes as the image has, so the content must not be shorter.
+      if (error == CL_SUCCESS && !content.empty() && content.size() < shape.PackedBytes()) error = CL_INVALID_HOST_PTR;
+      if (error == CL_SUCCESS && own && !ChargeUpTo(shape.PackedBytes(), charged))
+        error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
     if (error == CL_SUCCESS && shared_.store == nullptr) {
       const cl_image_desc probe = desc;
@@ -206,21 +211,32 @@ void ObjectMessages::Do(const wire::CreateImage& m) {
         error = ClearNewImage(*image->context, image->native, desc);
     }
   }
-  if (error == CL_SUCCESS && m.buffer == 0 && shared_.store == nullptr) {
+  if (error == CL_SUCCESS && own) {
     std::size_t bytes = 0;
     if (cl_.clGetMemObjectInfo(image->native, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) bytes = 0;
     image->size = bytes;
-    if (shared_.quota->Take(bytes)) {
-      image->gone.quota = shared_.quota;
-      image->gone.charged = bytes;
-    } else {
+    if (!ChargeUpTo(bytes, charged)) {  // the driver's rows may be longer than their pixels
       cl_.clReleaseMemObject(image->native);
       image->native = nullptr;
       error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
   }
+  if (error == CL_SUCCESS && own) {
+    image->gone.quota = shared_.quota;
+    image->gone.charged = charged;
+  } else {
+    shared_.quota->Return(charged);
+  }
   client_.Free(m.ticket);
   objects_.Keep(m.id, std::move(image), error, "clCreateImage");
+}
+
+/// Charges what `bytes` exceed `charged` by, and adds it there. False: the limit is reached, and nothing is charged.
+bool ObjectMessages::ChargeUpTo(std::uint64_t bytes, std::uint64_t& charged) const {
+  if (bytes <= charged) return true;
+  if (!shared_.quota->Take(bytes - charged)) return false;
+  charged = bytes;
+  return true;
 }
 
 void ObjectMessages::Do(const wire::CreateSampler& m) {

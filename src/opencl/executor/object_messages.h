@@ -48,6 +48,7 @@ class ObjectMessages {
   cl_int MakeStoredImage(const proto::cl::CreateImage& m, Memory& image, const Shape& shape,
                          proto::cl::ByteView content);
   /// 0: such images are not supported.
+  bool ChargeUpTo(std::uint64_t bytes, std::uint64_t& charged) const;
   std::uint64_t PixelBytesOf(const Context& context, const Shape& shape) const;
 
   Shared& shared_;

@@ -170,6 +170,43 @@ TEST_F(SessionThatBuilds, AsksForItWhenTheClientWantsTheBinary) {
   EXPECT_EQ(BinarySizesAsked::asked, 1);
 }
 
+/// Counts the images that the driver makes, without those of one pixel that the executor makes to learn its size.
+struct ImagesMade {
+  static inline int made = 0;
+  static inline decltype(cl_icd_dispatch::clCreateImage) driver = nullptr;
+  static cl_mem Make(cl_context context, cl_mem_flags flags, const cl_image_format* format, const cl_image_desc* desc,
+                     void* from, cl_int* error) {
+    made += desc->image_width > 1 ? 1 : 0;
+    return driver(context, flags, format, desc, from, error);
+  }
+};
+
+// The driver would take the memory first, and other tenants would lack it until it is released.
+TEST_F(SessionOnOurDriver, AnImageBeyondTheMemoryLimitIsNotMade) {
+  ImagesMade::made = 0;
+  ImagesMade::driver = std::exchange(table_.clCreateImage, ImagesMade::Make);
+  const std::uint32_t device = kDevice;
+  Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
+  const auto make = [&](std::uint32_t id, std::uint64_t depth) {
+    Send(wire::CreateImage{.id = id,
+                           .context = kContext,
+                           .flags = CL_MEM_READ_WRITE,
+                           .channel_order = CL_RGBA,
+                           .channel_type = CL_UNSIGNED_INT8,
+                           .type = CL_MEM_OBJECT_IMAGE3D,
+                           .width = 64,
+                           .height = 64,
+                           .depth = depth});
+  };
+  make(10, 64);  // 4 MiB, as the driver's pixels have 16 bytes; the limit is 1 MiB
+  for (std::uint32_t id = 11; id < 16; ++id) make(id, 4);  // 256 KiB each; the fifth is refused
+  Send(wire::Release{.id = 11});
+  make(16, 4);
+  gate::Agent nowhere("", proto::Api::kOpenCl, "session_test");
+  Run(nowhere, nullptr);
+  EXPECT_EQ(ImagesMade::made, 5);
+}
+
 // The device's memory may hold data of another tenant's process.
 TEST_F(SessionOnOurDriver, NewBuffersInADevicesOwnMemoryAreCleared) {
   own_memory_ = true;
