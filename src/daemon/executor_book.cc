@@ -48,6 +48,16 @@ bool ExecutorBook::Has(pid_t pid) const {
   return std::ranges::any_of(Living(), [pid](const Entry& entry) { return entry.pid == pid; });
 }
 
+void ExecutorBook::Signal(int signal) const {
+  for (const Entry& entry : Living()) {
+    const auto process = platform::OpenPidFd(entry.pid);
+    if (!process) continue;
+    // Compared once the descriptor is open: it then belongs to this very process, also if the pid is reused later.
+    const auto start = platform::StartTimeOf(entry.pid);
+    if (start && *start == entry.start) platform::SignalPidFd(process->get(), signal);
+  }
+}
+
 void ExecutorBook::Clear() { ::unlink(path_.c_str()); }
 
 }  // namespace weir::daemon

@@ -24,6 +24,8 @@ class ExecutorBook {
   /// will not recognise the process.
   bool Add(pid_t pid);
   [[nodiscard]] bool Has(pid_t pid) const;
+  /// Sends `signal` to the living ones, those of earlier daemons included, and to no other process.
+  void Signal(int signal) const;
   /// Removes the file. Called when the vGPU is removed.
   void Clear();
 

@@ -56,6 +56,19 @@ TEST_F(ExecutorBookTest, AReusedPidIsAnotherProcess) {
   EXPECT_TRUE(ExecutorBook(path).Has(later.pid));
 }
 
+TEST_F(ExecutorBookTest, TheNextDaemonEndsEarlierExecutorsAndNoOther) {
+  Child executor;
+  const Child other, reused;
+  ASSERT_TRUE(ExecutorBook(path).Add(executor.pid));
+  std::ofstream(path, std::ios::app) << reused.pid << " " << *platform::StartTimeOf(reused.pid) - 1 << "\n";
+  ExecutorBook(path).Signal(SIGKILL);
+  int status = 0;
+  EXPECT_EQ(::waitpid(executor.pid, &status, 0), executor.pid);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  executor.pid = 0;
+  for (const pid_t pid : {other.pid, reused.pid}) EXPECT_EQ(::waitpid(pid, &status, WNOHANG), 0) << "it lives";
+}
+
 TEST_F(ExecutorBookTest, EndedProcessesAreOmitted) {
   Child ended;
   const Child living;

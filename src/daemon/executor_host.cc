@@ -54,14 +54,16 @@ void ExecutorHost::Watch() {
 }
 
 void ExecutorHost::End() {
+  book_.Signal(SIGTERM);
   book_.Clear();
   if (pid_ == 0) return;
   process_watch_.reset();
-  ::kill(pid_, SIGTERM);  // the executor ends within half a second
+  ::kill(pid_, SIGTERM);  // again, because the book may lack it; it ends within half a second
   Reaper::Start(loop_, std::exchange(pid_, 0), std::move(process_));
 }
 
 void ExecutorHost::Kill() const {
+  book_.Signal(SIGKILL);
   if (pid_ != 0) ::kill(pid_, SIGKILL);  // a child that was not reaped: no other process can have this pid
 }
 

@@ -67,9 +67,9 @@ class ExecutorHost {
   [[nodiscard]] bool Started(pid_t pid) const { return book_.Has(pid); }
   /// Takes effect when the next executor is started; a running one keeps its mode.
   void SetPartition(core::PartitionMode mode) { tenant_.partition = mode; }
-  /// Ends the executor. Its clients lose their device.
+  /// Ends the executor, and those of earlier daemons that still serve clients. The clients lose their device.
   void End();
-  /// Ends an executor that may be hung, at once. The next client starts another one.
+  /// Ends executors that may be hung, at once. The next client starts another one.
   void Kill() const;
 
  private:

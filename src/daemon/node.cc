@@ -204,11 +204,7 @@ void Node::Carry() {
       SetResting(*found->second, rest.resting);
   for (const engine::EndExecutors& end : std::exchange(actions_.end, {})) {
     const auto found = tenancies_.find(end.vgpu);
-    if (found == tenancies_.end()) continue;
-    found->second->executor->Kill();
-    for (const ProcessId executor : found->second->executors)  // including those that an earlier daemon started
-      if (const auto at = found->second->gate->processes().find(executor); at != found->second->gate->processes().end())
-        at->second->EndExecutor(SIGKILL);
+    if (found != tenancies_.end()) found->second->executor->Kill();
   }
   for (engine::Note& note : actions_.notes) Note(std::move(note));
   actions_.notes.clear();

@@ -2,7 +2,6 @@
 // Attaching to a node's gates and detaching from them: a real node with real sockets on the test's own loop.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "daemon/executor_book.h"
 #include "daemon/node.h"
 #include "platform/clock.h"
 #include "platform/unix_socket.h"
@@ -142,13 +142,9 @@ TEST_F(NodeAttachTest, ManyProcessesOfOneVgpuLeavePlacesForAnothers) {
       << "an event says so, once";
 }
 
-// An executor that an earlier daemon started attaches to this node.
+// An executor that an earlier daemon started attaches to this node. Other processes that call themselves executors are
+// the owner's.
 TEST_F(NodeAttachTest, AnEarlierDaemonsExecutorEndsWithItsVgpuButAProgramDoesNot) {
-  int ends[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-  const platform::Fd one(ends[0]), other(ends[1]);
-  if (!platform::PeerPidFdOf(one.get()))
-    GTEST_SKIP() << "this kernel does not name the process of a socket (Linux 6.5 does)";
   const auto attached = [this](proto::Api api) {
     return testing::Child([this, api] {
       const testing::RawClient client(attach_);
@@ -159,16 +155,20 @@ TEST_F(NodeAttachTest, AnEarlierDaemonsExecutorEndsWithItsVgpuButAProgramDoesNot
       return 0;
     });
   };
-  testing::Child executor = attached(proto::Api::kOpenCl), game = attached(proto::Api::kGl);
-  ASSERT_TRUE(RunUntil([this] { return node_.processes() == 2; }));
+  testing::Child executor = attached(proto::Api::kOpenCl);
+  ASSERT_TRUE(ExecutorBook(folder_ / "opencl/v.sock.executors").Add(executor.pid()));
+  testing::Child game = attached(proto::Api::kGl), pretender = attached(proto::Api::kOpenCl);
+  ASSERT_TRUE(RunUntil([this] { return node_.processes() == 3; }));
   ASSERT_TRUE(node_.Remove("v", /*force=*/true));
   EXPECT_TRUE(testing::WaitUntil([&] {
     siginfo_t ended{};
     return ::waitid(P_PID, static_cast<id_t>(executor.pid()), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            ended.si_pid == executor.pid();
   }));
-  EXPECT_EQ(::kill(game.pid(), 0), 0);
-  EXPECT_EQ(game.Kill(), 128 + SIGKILL) << "it was left alone";
+  for (testing::Child* program : {&game, &pretender}) {
+    EXPECT_EQ(::kill(program->pid(), 0), 0);
+    EXPECT_EQ(program->Kill(), 128 + SIGKILL) << "it was left alone";
+  }
 }
 
 }  // namespace

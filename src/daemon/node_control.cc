@@ -214,8 +214,6 @@ void Node::Erase(VgpuId id) {
   const bool ephemeral = found->second->saved.ephemeral;
   const std::string device = found->second->saved.device, name = found->second->saved.name;
   const bool ended = found->second->owner_ended;
-  // Executors that an earlier daemon started are included; the executor host knows only its own.
-  for (const auto& [process_id, process] : found->second->gate->processes()) process->EndExecutor(SIGTERM);
   found->second->executor->End();
   if (portals_ != nullptr) portals_->TakeBack(name);
   std::erase(attached_, found->second.get());

@@ -82,10 +82,6 @@ class ProcessGate {
   [[nodiscard]] proto::Api api() const { return api_; }
   [[nodiscard]] pid_t pid() const { return peer_.pid; }
   [[nodiscard]] int socket() const { return socket_.get(); }
-  /// Sends `signal` to an executor (Api::kOpenCl) to end it. The signal goes to the process that connected, and never
-  /// to another process that has reused its pid. No effect for other programs, or if the kernel offers no pidfd of the
-  /// peer.
-  void EndExecutor(int signal) const;
   [[nodiscard]] ProcessInfo Info() const;
   /// Whether the process presents frames now, by its own report.
   [[nodiscard]] bool Draws() const {
@@ -125,7 +121,6 @@ class ProcessGate {
   ProcessId id_;
   platform::Fd socket_;
   platform::Peer peer_;
-  platform::Fd process_;  // pidfd of an executor; empty for other programs, and if the kernel offers none
   proto::Api api_;
   std::string program_;
   platform::Mapping region_;

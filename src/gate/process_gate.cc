@@ -60,12 +60,6 @@ ProcessGate::ProcessGate(ProcessId id, platform::Fd socket, platform::Peer peer,
       program_(PrintableUpToZero(hello.program.data(), hello.program.size())),
       region_(std::move(region)) {
   off_screen_seen_ = !proto::Draws(api_);
-  if (api_ != proto::Api::kOpenCl) return;
-  if (auto process = platform::PeerPidFdOf(socket_.get())) process_ = std::move(*process);
-}
-
-void ProcessGate::EndExecutor(int signal) const {
-  if (process_) platform::SignalPidFd(process_.get(), signal);
 }
 
 ProcessInfo ProcessGate::Info() const {

@@ -72,6 +72,21 @@ class OpenCl(OpenClTenants):
         code, out, err = self.run_to_end(loop(0.5), "a")
         self.assertEqual((code, "wrong 0" in out), (0, True), err)
 
+    def test_a_daemon_ends_executors_of_the_former_one_with_their_vgpu(self):
+        self.node.create("a")
+        program = self.start(loop(600), "a", stderr=subprocess.DEVNULL)
+        self.wait_busy("a")
+        executor = executors_of(self.node, "a")[0]
+        self.node.kill()
+        self.node.start()
+        e2e.wait_for(lambda: executors_of(self.node, "a") == [executor], "it attaches to the next daemon")
+        os.kill(executor, signal.SIGSTOP)  # it does not see that it is detached
+        status, body = self.node.call("DELETE", "/v1/vgpus/a?force=true")
+        self.assertEqual(status, 200, body)
+        os.kill(executor, signal.SIGCONT)
+        e2e.wait_for(lambda: not os.path.exists(f"/proc/{executor}"), "it has ended")
+        self.assertEqual(program.wait(e2e.PATIENCE), 2)
+
     def test_the_daemons_death_and_return_do_not_affect_programs(self):
         self.node.create("a")
         program = self.start(loop(4), "a", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
