@@ -132,9 +132,9 @@ Result<Reply> PutUse(Node& node, const Request& request) {
   return JsonReply({{"taken", uses.size()}});
 }
 
-constexpr std::array kFrameColumns{"pid",          "surface",     "begin_ns",      "present_ns", "submit_ns",
-                                   "end_ns",       "gpu_ns",      "sync_ns",       "pace_ns",    "wait_ns",
-                                   "predicted_ns", "interval_ns", "start_delay_ns"};
+constexpr std::array kFrameColumns{"pid",          "surface",     "begin_ns",       "present_ns",     "submit_ns",
+                                   "end_ns",       "gpu_ns",      "sync_ns",        "pace_ns",        "wait_ns",
+                                   "predicted_ns", "interval_ns", "start_delay_ns", "present_follows"};
 
 Result<Reply> Frames(Node& node, const std::string& name, const Request& request) {
   WEIR_TRY(const std::uint64_t after, QueryNumber(request.query, "after", 0));
@@ -144,7 +144,7 @@ Result<Reply> Frames(Node& node, const std::string& name, const Request& request
   out["frames"] = ordered_json::array();
   for (const gate::HostFrame& f : slice.frames)
     out["frames"].push_back({f.pid, f.surface, f.begin_ns, f.present_ns, f.submit_ns, f.end_ns, f.gpu_ns, f.sync_ns,
-                             f.pace_ns, f.wait_ns, f.predicted_ns, f.interval_ns, f.start_delay_ns});
+                             f.pace_ns, f.wait_ns, f.predicted_ns, f.interval_ns, f.start_delay_ns, f.present_follows});
   return JsonReply(out);
 }
 

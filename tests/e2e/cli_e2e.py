@@ -12,7 +12,7 @@ import unittest
 import weir_e2e as e2e
 
 
-def weir(*arguments, environment=None, run_dir=None, timeout=60, **options):
+def weir(*arguments, environment=None, run_dir=None, timeout=e2e.PATIENCE, **options):
     where = ["--run-dir", run_dir] if run_dir else []
     return subprocess.run([e2e.WEIR, *where, *arguments], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(environment or {})}, **options)

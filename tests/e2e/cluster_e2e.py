@@ -250,7 +250,7 @@ class WithEtcd(ClusterTest):
             if i == 25:
                 fell.start()
                 etcd.kill(etcd.leader())
-        results = [client.wait(f"r{i}", 60) for i in range(40)]
+        results = [client.wait(f"r{i}") for i in range(40)]
         self.assertEqual({run["state"] for run in results}, {"done"})
         self.assertEqual([run["text"] for run in results], [f"0.{i % 10}" for i in range(40)])
 
@@ -335,7 +335,7 @@ class RealModules(ClusterTest):
         self.assertIn("--managers", self.started_by_the_daemon()[first])
         self.assertEqual([args for args in self.started_by_the_daemon().values() if "weir-member" in args], [])
         os.kill(first, signal.SIGKILL)
-        run = self.client.wait("nap", 60)
+        run = self.client.wait("nap")
         self.assertEqual((run["state"], run["attempt"]), ("done", 1))
         self.assertNotIn(self.service(), (None, first))
         self.assertEqual(self.client.ask("DELETE", "/v1/runs/nap")[0], 200)
@@ -358,7 +358,7 @@ class RealModules(ClusterTest):
         self.assertEqual(counts.returncode, 0, counts.stderr)
         for times in ("1", "2", "3"):
             self.client.submit(f"count{times}", "count", module="counts")
-            self.assertEqual(self.client.wait(f"count{times}", 60)["text"], times)
+            self.assertEqual(self.client.wait(f"count{times}")["text"], times)
             self.client.ask("DELETE", f"/v1/runs/count{times}")
         wrong = self.weir("module", "run", "sort", "no-such-kernel", *flags)
         self.assertEqual(wrong.returncode, 3, wrong.stderr)

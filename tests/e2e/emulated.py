@@ -103,19 +103,25 @@ class WithEmulatedNode(e2e.WithNode):
         """The fraction of the device that each program uses over the next `seconds`. `programs`: name to process."""
         return self.settled(programs, seconds, lambda use: None, device=device)
 
-    def settled(self, programs, seconds, check, device=0):
+    def settled(self, programs, seconds, check, device=0, afresh=False):
         """The fraction of the device that each program has used since this call, once `check` accepts it. It is read after
         `seconds`, and while `check` fails again after as long, six times in all. A pause of the host moves a few launches
         from one program to another once, and counts for less the longer the time is. A wrong share stays wrong.
+        `afresh`: each time counts by itself. For checks that all of the device is used: what the host's pauses leave idle
+        does not come back, so a later time can't make up for it.
         `programs`: name to process, pid, or several of them."""
         pids = {name: [getattr(one, "pid", one) for one in (program if isinstance(program, list) else [program])]
                 for name, program in programs.items()}
         before, start = self.node.used_ns(device), time.monotonic()
 
         def used():
-            after, span = self.node.used_ns(device), time.monotonic() - start
+            nonlocal before, start
+            after, now = self.node.used_ns(device), time.monotonic()
+            span = now - start
             # The emulator knows no process that has not begun to use it.
             used_by = {name: sum(after.get(pid, 0) - before.get(pid, 0) for pid in mine) for name, mine in pids.items()}
+            if afresh:
+                before, start = after, now
             return {name: ns / span / 1e9 for name, ns in used_by.items()}
 
         return settle(used, seconds, check)

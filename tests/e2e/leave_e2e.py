@@ -93,7 +93,7 @@ class Leaving(Distant):
         for name in ("a", "b"):
             environment = {"WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock"),
                            "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd")}
-            loop = [LOOP, "60", str(ITEMS), "1", "1", str(REST_MS), "0", "1"]
+            loop = [LOOP, "600", str(ITEMS), "1", "1", str(REST_MS), "0", "1"]  # until the test ends
             self.processes.append(subprocess.Popen(loop, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                                    env={**os.environ, **environment}))
 
@@ -104,7 +104,7 @@ class Leaving(Distant):
         with open(self.said_at, "w") as said:
             game = subprocess.Popen(
                 [e2e.WEIR, "run", "--run-dir", os.path.join(self.here, "run"), "--node",
-                 f"127.0.0.1:{self.port(plain=not token)}", *who, *where_to, "--", *scenes(100)],
+                 f"127.0.0.1:{self.port(plain=not token)}", *who, *where_to, "--", *scenes(600)],
                 stdout=subprocess.PIPE, stderr=said, text=True)
         self.processes.append(game)
         self.busy("game")

@@ -69,7 +69,7 @@ class Tools(e2e.WithNode):
     def environment(self, **more):
         return {**os.environ, **self.display.environment, **more}
 
-    def weir(self, *arguments, timeout=60, **more):
+    def weir(self, *arguments, timeout=e2e.PATIENCE, **more):
         return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True,
                               timeout=timeout, env=self.environment(**more))
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace weir::core {
@@ -18,6 +19,10 @@ constexpr int kCameBack = 5;
 /// Minimum time between two warnings of a device. A drain request is cancelled once fewer than two vGPUs have been
 /// overloaded for this long.
 constexpr Duration kWarnEvery = seconds(10);
+
+/// A warning names only vGPUs that have used the device within this time. Also the longest time for which a move waits
+/// for the program's commands (remote/move.cc), in which the program uses nothing and has not left yet.
+constexpr Duration kMayBeAway = seconds(30);
 
 constexpr double kAlmost = 1e-4;  // of the device: smaller differences of caps are ignored
 
@@ -296,16 +301,18 @@ void Oversell::Mitigate(Instant now, std::vector<OversellNote>& notes) {
   offering_ = offering;
 }
 
-/// Several vGPUs are overloaded at once, so one should move away: the one that was sold least firmly, and among these
-/// the one with the highest use, which helps most.
+/// Several vGPUs are overloaded at once, so one should move away: the one that was sold least firmly. Among these, the
+/// one that has the drain request keeps it, because its programs may be moving; else the one with the highest use helps
+/// most. A second without any use means little: a busy host pauses programs, and so does a move.
 void Oversell::Warn(Instant now, std::vector<OversellNote>& notes) {
+  const auto rank = [this](const Watched& member) { return std::tuple(member.sale, member.id == named_, member.use); };
   const Watched* victim = nullptr;
   for (const Watched& member : members_) {
-    if (member.use <= 0) continue;
-    if (victim == nullptr || member.sale > victim->sale || (member.sale == victim->sale && member.use > victim->use))
-      victim = &member;
+    if (member.used_at == Instant{} || now - member.used_at >= kMayBeAway) continue;
+    if (victim == nullptr || rank(member) > rank(*victim)) victim = &member;
   }
   if (victim == nullptr) return;
+  if (named_ == victim->id && victim->use <= 0) return;  // it has been warned, and may be moving or gone
   warned_ = now;
   if (named_ != victim->id) Relieve(notes);
   named_ = victim->id;

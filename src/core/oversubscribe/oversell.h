@@ -186,6 +186,7 @@ class Oversell {
     std::array<Duration, kMarks> marked{};
     std::size_t marks = 0;
     [[nodiscard]] Duration LastMarked() const { return marked[(marks - 1) % kMarks]; }
+    Instant used_at{};  // the end of the last stage in which it used the device; unset: it never has
     // The current report
     Duration used{};         // at the start of the report
     double cap_seconds = 0;  // integral of its cap over time

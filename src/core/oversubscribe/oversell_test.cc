@@ -7,6 +7,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::core {
 namespace {
@@ -43,8 +44,7 @@ class Shop {
       for (VgpuView& view : views_) does(view);
       std::vector<VgpuView> seen = views_;
       if (backwards) std::ranges::reverse(seen);
-      std::vector<OversellNote> notes;
-      sales_.See(now_, seen, notes);
+      sales_.See(now_, seen, notes_);
       Apply();
     }
   }
@@ -65,6 +65,7 @@ class Shop {
   [[nodiscard]] const std::vector<VgpuView>& views() const { return views_; }
   [[nodiscard]] const Oversell& sales() const { return sales_; }
   [[nodiscard]] Instant now() const { return now_; }
+  std::vector<OversellNote> TakeNotes() { return std::exchange(notes_, {}); }
   static constexpr Duration kLook = milliseconds(20);
 
  private:
@@ -74,6 +75,7 @@ class Shop {
 
   Oversell sales_;
   std::vector<VgpuView> views_;
+  std::vector<OversellNote> notes_;
   Instant now_ = InstantFromNs(1'000'000'000);
 };
 
@@ -227,6 +229,88 @@ TEST(Adaptive, APromiseIsBrokenWhereAFrameDoesNotEndBehindOthers) {
       if (view.id == VgpuId{2}) view.used += Share::FromFraction(others).Of(Shop::kLook);
     });
     EXPECT_EQ(others > 0, shop.sales().account().broken_s > 3) << others;
+  }
+}
+
+/// Two vGPUs whose programs wait in vain for their promised rates, so that both are overloaded unless the device is
+/// `calm`, and one that uses what is left while it `computes`. Of the other two, the one that is `heavier` uses more.
+struct Overloaded {
+  bool calm = false;
+  static constexpr VgpuId kFirst{1}, kSecond{2}, kLeast{3};
+  Shop shop{OversellMode::kAdaptive, {{"report_ms", 300}}};
+  explicit Overloaded(Sale sale = Sale::kBestEffort) {
+    EXPECT_TRUE(shop.Buy(kFirst, 0.4, Sale::kGuaranteed, 30));
+    EXPECT_TRUE(shop.Buy(kSecond, 0.4, Sale::kGuaranteed, 30));
+    EXPECT_TRUE(shop.Buy(kLeast, sale == Sale::kBestEffort ? 1 : 0.2, sale));
+  }
+  void Run(Duration span, bool computes, VgpuId heavier = kFirst) {
+    shop.See(span, [&](VgpuView& view) {
+      if (view.id != kLeast) {
+        if (calm) return Shop::Rests(view);
+        view.used += Share::FromFraction(view.id == heavier ? 0.3 : 0.2).Of(Shop::kLook);
+        view.rate = 5;
+        return WaitsInVain(view, shop.now());
+      }
+      if (!computes) return Shop::Rests(view);
+      view.used += Share::FromFraction(0.1).Of(Shop::kLook);
+      view.last_active = shop.now();
+    });
+  }
+  /// The vGPUs that warnings have named since the last call, and (negative) those whose drain requests were cancelled.
+  std::vector<int> Said() {
+    std::vector<int> said;
+    for (const OversellNote& note : shop.TakeNotes()) {
+      const int id = static_cast<int>(note.vgpu.value);
+      if (note.kind == OversellNote::Kind::kWarning) said.push_back(id);
+      if (note.kind == OversellNote::Kind::kRelieved) said.push_back(-id);
+    }
+    return said;
+  }
+};
+
+using Said = std::vector<int>;
+
+TEST(Warning, NamesTheLeastFirmlySoldVgpuAlsoInAPauseOfItsProgram) {
+  Overloaded device;
+  device.calm = true;
+  device.Run(seconds(2), true);
+  device.Run(seconds(2), false);
+  device.calm = false;
+  device.Run(seconds(2), false);
+  EXPECT_EQ(device.Said(), Said{3});
+}
+
+// A move pauses its program: were the drain request cancelled then, each move would cancel its own request.
+TEST(Warning, ADrainRequestOutlastsAPauseOfItsProgram) {
+  Overloaded device;
+  device.Run(seconds(2), true);
+  ASSERT_EQ(device.Said(), Said{3});
+  device.Run(seconds(29), false);
+  EXPECT_EQ(device.Said(), Said{}) << "it is not warned again meanwhile";
+  device.Run(seconds(12), true);
+  const Said said = device.Said();
+  EXPECT_TRUE(!said.empty() && std::ranges::all_of(said, [](int id) { return id == 3; })) << said.size();
+}
+
+TEST(Warning, NamesAnotherVgpuAfterTheNamedOneHasLeft) {
+  Overloaded device;
+  device.Run(seconds(2), true);
+  ASSERT_EQ(device.Said(), Said{3});
+  device.Run(seconds(31), false);
+  EXPECT_EQ(device.Said(), (Said{-3, 1}));
+}
+
+RC_GTEST_PROP(Warning, TheNamedVgpuStaysTheSameWhileItUsesTheDevice, ()) {
+  const bool least_computes = *rc::gen::arbitrary<bool>();
+  Overloaded device(least_computes ? Sale::kBestEffort : Sale::kGuaranteed);
+  device.Run(seconds(2), least_computes);
+  const Said first = device.Said();
+  RC_ASSERT(first.size() == 1U);
+  for (int part = 0; part < 12; ++part) {
+    const bool computes = least_computes && *rc::gen::arbitrary<bool>();
+    device.Run(seconds(*rc::gen::inRange(1, 30)), computes, *rc::gen::element(Overloaded::kFirst, Overloaded::kSecond));
+    if (!computes && least_computes) device.Run(seconds(1), true);
+    for (const int said : device.Said()) RC_ASSERT(said == first.front());
   }
 }
 

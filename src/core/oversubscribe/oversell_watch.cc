@@ -47,6 +47,7 @@ void Oversell::Measure(Instant now, const VgpuView& view, Watched& member) const
     const double span = SecondsOf(now - member.marked_at[oldest]);
     if (span > 0) member.use = std::max(SecondsOf(view.used - member.marked[oldest]) / span, 0.0);
   }
+  if (view.in_flight > 0 || (member.marks > 0 && view.used > member.LastMarked())) member.used_at = now;
   member.marked_at[place] = now;
   member.marked[place] = view.used;
   ++member.marks;
