@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "platform/clock.h"
 
@@ -127,6 +128,13 @@ Error TcpSocket::EndedBy(int error_number) const {
   if (error_number == 0) return Fail(Errc::kUnavailable, "closed by the other side, " + peer_);
   return Fail(Errc::kUnavailable,
               platform::ErrnoError("the connection to " + peer_ + " was cut", error_number).message);
+}
+
+std::function<void()> EndOf(const platform::Fd& socket) {
+  const auto same = std::make_shared<platform::Fd>(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  return [same] {
+    if (*same) ::shutdown(same->get(), SHUT_RDWR);
+  };
 }
 
 }  // namespace weir::net

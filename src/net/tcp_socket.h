@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "base/units.h"
@@ -45,6 +46,8 @@ class TcpSocket {
 std::string HostAndPort(std::string_view host, std::string_view port);
 /// Host and port of the other side.
 std::string PeerText(int fd);
+/// A function that ends the connection of `socket`, wherever the socket is served, and also once it is closed here.
+std::function<void()> EndOf(const platform::Fd& socket);
 /// Whether both ends have the same address, so that the data does not leave this machine.
 bool IsOfThisMachine(int fd);
 

@@ -14,6 +14,7 @@
 #include "net/crew.h"
 #include "net/door.h"
 #include "net/keys.h"
+#include "net/tcp_socket.h"
 #include "net/tcp_stream.h"
 #include "opencl/channel/handshake.h"
 #include "platform/accept_pause.h"
@@ -215,7 +216,7 @@ Status Portal::Run() {
       continue;
     }
     // Closed without a reply, so that a program with a valid token tries again.
-    std::shared_ptr<net::Door::Place> place = door_.Come(net::NetworkOf(socket.get()));
+    std::shared_ptr<net::Door::Place> place = door_.Come(net::NetworkOf(socket.get()), net::EndOf(socket));
     if (!place) continue;
     crew_.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(socket))] {
       Serve(std::move(*shared), *place);

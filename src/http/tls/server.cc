@@ -12,6 +12,7 @@
 
 #include "http/tls/tunnel.h"
 #include "net/crew.h"
+#include "net/tcp_socket.h"
 #include "net/tcp_stream.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
@@ -55,7 +56,7 @@ class Listening final : public Server {
         static_cast<void>(pause.Failed(platform::Now()));
         continue;
       }
-      std::shared_ptr<net::Door::Place> place = door_.Come(net::NetworkOf(socket->get()));
+      std::shared_ptr<net::Door::Place> place = door_.Come(net::NetworkOf(socket->get()), net::EndOf(*socket));
       if (!place) continue;
       crew.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(*socket))] {
         if (const Status status = Serve(std::move(*shared), *place); !status && options_.refused)
