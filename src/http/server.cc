@@ -42,7 +42,9 @@ struct Shared {
   Limits limits;
   Handler handler;
   std::size_t connections = 0;
-  std::map<std::string, std::size_t> by_address;  // connections from each; TCP only
+  std::map<std::string, std::size_t> by_address;        // connections from each; TCP only
+  std::size_t large_bytes = 0;                          // of large bodies
+  std::map<std::string, std::size_t> large_bytes_of{};  // of each client
 };
 
 /// One connection. Lives while an operation or an answer is pending.
@@ -61,6 +63,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ~Session() {
     --shared_->connections;
     if (!address_.empty() && --shared_->by_address[address_] == 0) shared_->by_address.erase(address_);
+    EndBody();
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -121,10 +124,36 @@ class Session : public std::enable_shared_from_this<Session> {
       if (length && *length > shared_->limits.request_bytes) return Write(*shared_->limits.too_large, false);
       parser_->body_limit(shared_->limits.request_bytes);
     }
+    if (!BeginBody())
+      return Write({503, "application/json",
+                    "{\"error\": {\"code\": \"unavailable\", \"message\": \"as many large requests are on their way as "
+                    "the service takes at a time; try again\"}}\n"},
+                   false);
     beast::http::async_read(stream_, buffer_, *parser_,
                             [self = shared_from_this()](beast::error_code error, std::size_t) {
                               if (self->CanGoOn(error)) self->Ask();
                             });
+  }
+  /// Counts a large body. False: there are too many already.
+  [[nodiscard]] bool BeginBody() {
+    const Limits& limits = shared_->limits;
+    const std::uint64_t bytes = parser_->chunked() ? limits.request_bytes : parser_->content_length().value_or(0);
+    if (bytes <= kLargeBody) return true;
+    std::string client = holder_.role.empty() ? address_ : holder_.role + ":" + holder_.name;
+    const auto of = shared_->large_bytes_of.find(client);
+    if (shared_->large_bytes + bytes > limits.large_bytes ||
+        (of != shared_->large_bytes_of.end() ? of->second : 0) + bytes > limits.large_bytes_of_one)
+      return false;
+    shared_->large_bytes += bytes;
+    shared_->large_bytes_of[client] += bytes;
+    large_ = {std::move(client), bytes};
+    return true;
+  }
+  void EndBody() {
+    const auto [client, bytes] = std::exchange(large_, {});
+    if (bytes == 0) return;
+    shared_->large_bytes -= bytes;
+    if ((shared_->large_bytes_of[client] -= bytes) == 0) shared_->large_bytes_of.erase(client);
   }
   /// The part of the request that has arrived.
   [[nodiscard]] Request ReceivedRequest() const {
@@ -137,7 +166,6 @@ class Session : public std::enable_shared_from_this<Session> {
     return Request{.method = std::string(message.method_string()),
                    .path = target.substr(0, question),
                    .query = question == std::string::npos ? "" : target.substr(question + 1),
-                   .body = message.body(),
                    .bearer = authorization.starts_with(kBearer) ? authorization.substr(kBearer.size()) : std::string(),
                    .peer_uid = peer_.uid,
                    .peer_pid = peer_.pid,
@@ -157,7 +185,9 @@ class Session : public std::enable_shared_from_this<Session> {
     stream_.expires_never();  // the handler has no time limit
     auto answering = std::make_shared<Answering>(shared_from_this(), parser_->get().keep_alive());
     try {
-      shared_->handler(ReceivedRequest(), [answering](Reply reply) { answering->Answer(std::move(reply)); });
+      Request request = ReceivedRequest();
+      request.body = std::move(parser_->get().body());
+      shared_->handler(request, [answering](Reply reply) { answering->Answer(std::move(reply)); });
     } catch (const std::exception&) {  // for example nlohmann's type error or std::bad_alloc
       answering->Answer(
           {500, "application/json",
@@ -165,6 +195,7 @@ class Session : public std::enable_shared_from_this<Session> {
     }
   }
   void Write(Reply reply, bool keep_alive) {
+    EndBody();
     if (reply.events) return StartEvents(std::move(reply));
     response_ = {};
     response_.version(11);
@@ -230,6 +261,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string address_;  // of the peer; empty for a Unix socket
   const Holder holder_;
   platform::Peer peer_;
+  std::pair<std::string, std::size_t> large_;  // the client and the size of the large body that is counted
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   beast::http::response<beast::http::string_body> response_;

@@ -250,6 +250,37 @@ std::string Say(const std::string& path, std::string_view said) {
   return ReadUntil(connection->get(), "");
 }
 
+// Otherwise many connections, each with a body that is about to end, take the machine's memory.
+TEST_F(ServerTest, LargeBodiesThatAreOnTheirWayAreBoundedTogether) {
+  constexpr std::size_t kLarge = 2 * kLargeBody;
+  Serve(
+      [](const Request& request, const Respond& respond) {
+        respond({200, "text/plain", request.body.substr(0, 1)});
+      },
+      {.request_bytes = 4 * kLarge, .large_bytes = 3 * kLarge, .large_bytes_of_one = 2 * kLarge});
+  const std::string head = "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(kLarge) + "\r\n\r\n";
+  std::vector<platform::Fd> slow;
+  const auto begin = [&] {  // all of a body but its last byte
+    slow.push_back(*platform::ConnectUnixStream(path_));
+    const std::string most = head + std::string(kLarge - 1, 'x');
+    ASSERT_EQ(::send(slow.back().get(), most.data(), most.size(), MSG_NOSIGNAL), static_cast<ssize_t>(most.size()));
+  };
+  begin();
+  begin();
+  const auto ask = [&](std::size_t bytes) {
+    const auto answer = AskPath({"PUT", "/a", std::string(bytes, 'y')});
+    return answer ? answer->status : 0U;
+  };
+  EXPECT_TRUE(testing::WaitUntil([&] { return ask(kLarge) == 503; }));
+  EXPECT_EQ(ask(kLargeBody), 200U) << "small bodies are served";
+  const auto chunked = Say(path_, "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  EXPECT_TRUE(chunked.starts_with("HTTP/1.1 503 ")) << "it may be as long as the limit: " << chunked;
+  EXPECT_EQ(::send(slow.front().get(), "z", 1, MSG_NOSIGNAL), 1);
+  EXPECT_TRUE(testing::WaitUntil([&] { return ask(kLarge) == 200; })) << "one has ended";
+  slow.clear();
+  EXPECT_TRUE(testing::WaitUntil([&] { return ask(2 * kLarge) == 200; })) << "clients that have gone hold nothing";
+}
+
 TEST_F(ServerTest, TheHeadOfARequestIsKnownBeforeItsBody) {
   Request seen;
   Limits limits;
