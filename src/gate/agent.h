@@ -197,6 +197,7 @@ class Agent {
   /// Attaches if an attempt is due. The ticket must be passed to Withdraw.
   Ticket ArriveForMemory() noexcept;
   bool Claim(const Attachment& attachment, std::uint64_t bytes);
+  bool ClaimWithoutWord(const Attachment& attachment);
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
   /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
@@ -234,6 +235,7 @@ class Agent {
   std::atomic<std::uint64_t> held_bytes_{0};                  // written with memory_mutex_ held
   std::atomic<std::uint32_t> refused_{0};                     // allocations; wraps around
   std::atomic<bool> asked_{false};                            // an attempt to attach was made for memory
+  bool wordless_said_ = false;                                // guarded by memory_mutex_; the user was told of no word
 };
 
 }  // namespace weir::gate

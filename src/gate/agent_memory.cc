@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's part in the vGPU's memory limit: what this process holds, and its claims to more (memory_claim.h).
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 
 #include "gate/agent.h"
@@ -52,10 +53,20 @@ void Agent::PublishMemory() {
 }
 
 /// Requires memory_mutex_.
+bool Agent::ClaimWithoutWord(const Attachment& attachment) {
+  if (!HasWords(attachment) || LimitOf(memory_order()) == 0) return true;
+  if (!wordless_said_)
+    std::fprintf(stderr, "weir: this program gets no device memory: more than %zu processes of its vGPU are attached\n",
+                 proto::kMemoryWords);
+  wordless_said_ = true;
+  return false;
+}
+
+/// Requires memory_mutex_.
 bool Agent::Claim(const Attachment& attachment, std::uint64_t bytes) {
   const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
   const std::size_t word = WordOf(attachment.process());
-  if (word >= proto::kMemoryWords) return !HasWords(attachment) || LimitOf(memory_order()) == 0;
+  if (word >= proto::kMemoryWords) return ClaimWithoutWord(attachment);
   const std::uint32_t held_pages = MemoryPagesOf(held);
   MemoryClaim claim(attachment.vgpu().memory, word, held_pages, MemoryPagesOf(held + bytes) - held_pages);
   const std::int64_t until_ns = platform::NowNs() + kClaimWait.count();

@@ -303,6 +303,29 @@ class Memory(emulated.WithEmulatedNode):
         self.assertNotEqual(self.ask(program, "fork"), "0", "a child without an exec has no driver")
         self.assertEqual(self.number(program, "fill plain"), self.BLOCKS, "what the child claimed is free")
 
+    def test_memory_of_opencl_programs_counts_for_cuda_programs(self):
+        program = self.limited()
+        self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--",
+                            os.path.join(e2e.BUILD, "bin/opencl_loop"), "600", str(4 << 20), "1", "1", "5"], {})
+        objects = lambda: self.node.vgpu("a")["use"]["memory_bytes"]
+        e2e.wait_for(lambda: objects() > 8 << 20, "the OpenCL program has made its buffers")
+        free = lambda: int(self.ask(program, "info").split()[0])
+        e2e.wait_for(lambda: free() == (self.LIMIT_MIB << 20) - objects(), "CUDA programs see them")
+        left = ((self.LIMIT_MIB << 20) - objects()) // (self.BLOCK_MIB << 20)
+        self.assertEqual(self.number(program, "fill plain"), left)
+        self.assertLess(left, self.BLOCKS)
+
+    def test_a_daemon_that_comes_back_knows_what_is_held(self):
+        program = self.limited()
+        self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
+        self.node.kill()
+        self.assertEqual(self.number(program, "take plain"), 2, "the last limit holds while no daemon is there")
+        self.node.start()
+        e2e.wait_for(lambda: self.number(program, "take plain") == 2 and self.node.vgpu("a")["processes"], "it is attached again")
+        self.assertEqual(self.shown("a"), self.LIMIT_MIB)
+        other = self.program("a")
+        self.assertEqual(self.number(other, "take plain"), 2)
+
     def test_without_a_limit_the_card_is_the_limit(self):
         self.node.create("a")
         program = self.program("a", 64)
