@@ -181,9 +181,12 @@ class Memory(emulated.WithEmulatedNode):
         return self.node.vgpu(vgpu)["use"]["program_memory_bytes"] >> 20
 
     def test_each_kind_of_allocation_gets_exactly_the_limit_and_freeing_makes_room(self):
-        program = self.limited()
+        self.node.create("a", memory_max_bytes=self.LIMIT_MIB << 20)
         for kind, size in KINDS.items():
             with self.subTest(kind):
+                self.tenants.close()  # what another kind has left
+                e2e.wait_for(lambda: self.shown("a") == 0, "it has ended")
+                program = self.program("a")
                 blocks = int(self.BLOCKS / size)
                 for _ in range(2):
                     self.assertEqual(self.number(program, f"fill {kind}"), blocks)
