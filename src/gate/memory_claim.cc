@@ -41,29 +41,36 @@ bool MemoryClaim::Announce() {
     for (std::size_t i = 0; i < word_; ++i)
       if (ClaimedIn(table_.words[i].load(std::memory_order_seq_cst)) > 0) return false;
   gives_way_ = false;
+  others_ = earlier_ = later_ = 0;
   table_.words[word_].store(WordOf(held_, more_), std::memory_order_seq_cst);
   return true;
 }
 
 void MemoryClaim::Withdraw() const { table_.words[word_].store(WordOf(held_, 0), std::memory_order_seq_cst); }
 
-MemoryClaim::Answer MemoryClaim::Decide(std::uint64_t limit_pages) {
+void MemoryClaim::LookAt(std::size_t word) {
+  if (word == word_) return;
+  const std::uint64_t seen = table_.words[word].load(std::memory_order_seq_cst);
+  others_ += HeldIn(seen);
+  (word < word_ ? earlier_ : later_) += ClaimedIn(seen);
+}
+
+MemoryClaim::Answer MemoryClaim::Conclude(std::uint64_t limit_pages) {
   const std::uint64_t own = std::uint64_t{held_} + more_;
-  std::uint64_t held = table_.executors_pages.load(std::memory_order_seq_cst), earlier = 0, later = 0;
-  for (std::size_t i = 0; i < proto::kMemoryWords; ++i) {
-    if (i == word_) continue;
-    const std::uint64_t word = table_.words[i].load(std::memory_order_seq_cst);
-    held += HeldIn(word);
-    (i < word_ ? earlier : later) += ClaimedIn(word);
-  }
-  if (own <= kHalf && held + earlier + later + own <= limit_pages) {
+  const std::uint64_t held = others_ + table_.executors_pages.load(std::memory_order_seq_cst);
+  if (own <= kHalf && held + earlier_ + later_ + own <= limit_pages) {
     table_.words[word_].store(WordOf(static_cast<std::uint32_t>(own), 0), std::memory_order_seq_cst);
     return Answer::kTaken;
   }
   const bool room = own <= kHalf && held + own <= limit_pages;
-  gives_way_ = room && earlier > 0;
+  gives_way_ = room && earlier_ > 0;
   if (!room || gives_way_) Withdraw();
   return room ? Answer::kAgain : Answer::kRefused;
+}
+
+MemoryClaim::Answer MemoryClaim::Decide(std::uint64_t limit_pages) {
+  for (std::size_t word = 0; word < proto::kMemoryWords; ++word) LookAt(word);
+  return Conclude(limit_pages);
 }
 
 }  // namespace weir::gate

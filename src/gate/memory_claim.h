@@ -38,6 +38,9 @@ class MemoryClaim {
   [[nodiscard]] bool Announce();
   /// Must follow Announce. After kAgain, the caller announces and decides again.
   [[nodiscard]] Answer Decide(std::uint64_t limit_pages);
+  /// The parts of Decide: reads one word of the table, each once and after Announce; then the rest.
+  void LookAt(std::size_t word);
+  [[nodiscard]] Answer Conclude(std::uint64_t limit_pages);
   /// Ends the claim without memory.
   void Withdraw() const;
 
@@ -45,7 +48,8 @@ class MemoryClaim {
   proto::MemoryTable& table_;
   const std::size_t word_;
   const std::uint32_t held_, more_;
-  bool gives_way_ = false;  // the claim was withdrawn for an earlier one
+  bool gives_way_ = false;                              // the claim was withdrawn for an earlier one
+  std::uint64_t others_ = 0, earlier_ = 0, later_ = 0;  // held by others; claimed in earlier and in later words
 };
 
 }  // namespace weir::gate

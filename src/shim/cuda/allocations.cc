@@ -96,7 +96,7 @@ std::vector<Allocations::Mapping> Allocations::TakeMappings(std::uint64_t addres
   return taken;
 }
 
-void Allocations::PutBack(std::vector<Mapping> mappings) {
+void Allocations::PutBack(std::vector<Mapping>&& mappings) {
   const BlocksLock lock(mutex_);
   for (Mapping& one : mappings) mappings_.try_emplace(one.address, std::move(one));
 }

@@ -60,7 +60,7 @@ class Allocations {
   void Map(std::uint64_t address, std::uint64_t size, std::uint64_t handle);
   /// The mappings in a range of addresses.
   std::vector<Mapping> TakeMappings(std::uint64_t address, std::uint64_t size);
-  void PutBack(std::vector<Mapping> mappings);
+  void PutBack(std::vector<Mapping>&& mappings);
   /// Gives up a reference that TakeName or a mapping held.
   std::uint64_t Drop(std::shared_ptr<Physical> physical);
 
