@@ -62,6 +62,17 @@ TEST_F(ProgramMemory, IsSharedByTheProcessesOfTheVgpu) {
   EXPECT_EQ(Reported(), (std::vector<std::uint64_t>{3 * kQuarter, kQuarter}));
 }
 
+TEST_F(ProgramMemory, IsGrantedUpToTheLimitToThreadsOfAProcess) {
+  Agent agent = MakeAgent();
+  Attached(agent);
+  std::atomic<int> blocks{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { blocks += Fill(agent, kQuarter / 16); });
+  for (std::thread& one : threads) one.join();
+  EXPECT_EQ(blocks, 64);
+  EXPECT_EQ(Reported(), std::vector<std::uint64_t>{kLimitBytes});
+}
+
 TEST_F(ProgramMemory, ThatIsRefusedIsCounted) {
   Agent agent = MakeAgent();
   Attached(agent);
