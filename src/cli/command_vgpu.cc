@@ -100,12 +100,15 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   for (const std::string& warning : v.warnings) line("warning", warning);
   const auto& m = v.memory;
   const std::string limit = MemoryText(v);
-  line("memory", !m.elastic ? fmt::format("{}; OpenCL objects have {}", limit.empty() ? "no limit" : "limit " + limit,
-                                          FormatBytes(Bytes{m.objects_bytes}))
-                            : fmt::format("{} to {} slots of 64M; holds {}, {} its own now{}; made {}, copied {}",
-                                          m.min_slots, m.max_slots, m.held_slots, m.here_slots,
-                                          m.waits ? ", waits" : "", FormatBytes(m.stats.made),
-                                          FormatBytes(Bytes{m.stats.copied_out.count + m.stats.copied_in.count})));
+  const std::string programs =
+      m.program_bytes == 0 ? "" : fmt::format("; CUDA programs hold {}", FormatBytes(Bytes{m.program_bytes}));
+  line("memory", (!m.elastic ? fmt::format("{}; OpenCL objects have {}", limit.empty() ? "no limit" : "limit " + limit,
+                                           FormatBytes(Bytes{m.objects_bytes}))
+                             : fmt::format("{} to {} slots of 64M; holds {}, {} its own now{}; made {}, copied {}",
+                                           m.min_slots, m.max_slots, m.held_slots, m.here_slots,
+                                           m.waits ? ", waits" : "", FormatBytes(m.stats.made),
+                                           FormatBytes(Bytes{m.stats.copied_out.count + m.stats.copied_in.count}))) +
+                     programs);
   line("parts", PartsText(v));
   line("attach", v.attach);
   line("frames", fmt::format("{}, late {}, of these {} because they waited for others", v.totals.frames,
@@ -121,9 +124,12 @@ void PrintVgpu(const VgpuView& v, bool sold) {
     line("trouble",
          fmt::format("{} records lost, went on unthrottled {} times", v.totals.records_lost, v.totals.fail_opens));
   if (v.processes.empty()) return;
-  Table table({{"PID", Table::Align::kRight}, {"PROGRAM"}, {"API"}, {"METER"}, {"RENDERER"}});
-  for (const ProcessView& p : v.processes)
-    table.Add({{fmt::format("{}", p.pid)}, {p.program}, {ApiText(p)}, {p.meter}, {p.renderer}});
+  Table table(
+      {{"PID", Table::Align::kRight}, {"PROGRAM"}, {"API"}, {"METER"}, {"MEMORY", Table::Align::kRight}, {"RENDERER"}});
+  for (const ProcessView& p : v.processes) {
+    const std::string memory = p.memory_bytes == 0 ? "-" : FormatBytes(Bytes{p.memory_bytes});
+    table.Add({{fmt::format("{}", p.pid)}, {p.program}, {ApiText(p)}, {p.meter}, {memory}, {p.renderer}});
+  }
   fmt::print("\n{}", table.Render(StdoutTakesColor()));
 }
 

@@ -176,8 +176,11 @@ constexpr std::array kUseMetrics{
                 "Ends of its OpenCL executor by a signal or with an error",
                 [](const Vgpu& v) { return Number(v.executor_failures); }},
     MetricEntry{"weir_vgpu_memory_refused_total", kCounter, "",
-                "Allocations and commands of its OpenCL programs that failed for lack of memory",
+                "Allocations and commands of its programs that failed for lack of memory",
                 [](const Vgpu& v) { return Number(v.memory_refused); }},
+    MetricEntry{"weir_vgpu_program_memory_bytes", kGauge, "bytes",
+                "Device memory that its CUDA programs hold, as they report it",
+                [](const Vgpu& v) { return Number(v.program_memory); }},
 };
 
 // Of elastic memory. Executors count; the totals begin at 0 with each executor.

@@ -242,6 +242,7 @@ void Node::Housekeeping() {
   std::erase_if(attached_, [&](Tenancy* tenancy) {
     tenancy->gate->Beat(NsOf(now));
     Drain(*tenancy);
+    PublishExecutorsMemory(*tenancy);
     NoteMemoryRefused(now, *tenancy);
     for (const auto& [process_id, process] : tenancy->gate->processes())
       if (process->ObserveDraws()) drawing.push_back({tenancy->saved.id, process_id, process->Draws()});
@@ -335,11 +336,27 @@ void Node::NoteFull(Tenancy& tenancy, std::string why) {
         .text = "a program waits until another one ends: " + std::move(why)});
 }
 
-/// Counts what the vGPU's executors refused for lack of memory, and reports it, but not each of many in a row.
+/// Tells the vGPU's programs how much device memory its executors use. It counts under the same limit.
+void Node::PublishExecutorsMemory(Tenancy& tenancy) {
+  Bytes sum;
+  for (const ProcessId executor : tenancy.executors) {
+    const auto at = tenancy.gate->processes().find(executor);
+    if (at == tenancy.gate->processes().end()) continue;
+    // What elastic memory has evicted is in host memory.
+    sum.count += (tenancy.gate->memory_elastic() ? at->second->Memory().resident : at->second->Use().memory).count;
+  }
+  tenancy.gate->SetExecutorsMemory(sum);
+}
+
+void Node::CountMemoryRefused(Tenancy& tenancy, gate::ProcessGate& process) {
+  if (process.api() != proto::Api::kOpenCl || tenancy.executors.contains(process.id()))
+    tenancy.memory_refused += process.TakeMemoryRefused();
+}
+
+/// Counts what the vGPU's executors and programs refused for lack of memory, and reports it, but not each of many in a
+/// row.
 void Node::NoteMemoryRefused(Instant now, Tenancy& tenancy) {
-  for (const ProcessId executor : tenancy.executors)
-    if (const auto at = tenancy.gate->processes().find(executor); at != tenancy.gate->processes().end())
-      tenancy.memory_refused += at->second->TakeMemoryRefused();
+  for (const auto& [id, process] : tenancy.gate->processes()) CountMemoryRefused(tenancy, *process);
   if (tenancy.memory_refused == tenancy.refused_said) return;
   if (tenancy.refused_at && now - *tenancy.refused_at < kRefusedSaidEvery) return;
   const std::uint64_t more = tenancy.memory_refused - std::exchange(tenancy.refused_said, tenancy.memory_refused);
@@ -350,7 +367,7 @@ void Node::NoteMemoryRefused(Instant now, Tenancy& tenancy) {
         .kind = "no-memory",
         .vgpu = tenancy.saved.name,
         .text = fmt::format(
-            "no memory for {} allocation{} or command{} of its OpenCL programs; {}", more, plural, plural,
+            "no memory for {} allocation{} or command{} of its programs; {}", more, plural, plural,
             limit.count > 0 ? fmt::format("its limit is {} MiB", limit.count >> 20) : "it has no limit of its own")});
 }
 
@@ -387,6 +404,7 @@ void Node::Detach(Tenancy& tenancy, ProcessId id) {
   SampleNext(tenancy);
   Look();  // charge its use so far to this vGPU: a gate without processes is not polled
   const Duration unreported{found->second->UnreportedNs(platform::NowNs())};
+  CountMemoryRefused(tenancy, *found->second);
   tenancy.socket_watches.erase(id);
   tenancy.executors.erase(id);
   owners_.Ended(platform::Now(), found->second->pid(), {tenancy.saved.id, id});

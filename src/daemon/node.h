@@ -69,6 +69,7 @@ struct VgpuReport {
   std::uint64_t executor_failures = 0;
   std::uint64_t memory_refused = 0;  // allocations and commands that had no memory
   gate::DeviceUse use;               // of the vGPU's executors
+  Bytes program_memory{};            // that its programs hold, as they report it
   std::vector<gate::ProcessInfo> processes;
 };
 
@@ -151,6 +152,8 @@ class Node {
   bool IsExecutor(const Tenancy& tenancy, pid_t pid);
   gate::Places PlacesOf(const Tenancy& tenancy, pid_t asks);
   void NoteFull(Tenancy& tenancy, std::string why);
+  static void PublishExecutorsMemory(Tenancy& tenancy);
+  static void CountMemoryRefused(Tenancy& tenancy, gate::ProcessGate& process);
   void NoteMemoryRefused(Instant now, Tenancy& tenancy);
   bool WantEntryBells(bool wanted);
   void Housekeeping();

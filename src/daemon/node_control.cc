@@ -334,9 +334,11 @@ VgpuReport Node::ReportOf(Tenancy& tenancy, engine::VgpuStatus status) {
                     .executor_failures = tenancy.executor->failures(),
                     .memory_refused = tenancy.memory_refused,
                     .use = {},
+                    .program_memory = {},
                     .processes = {}};
   for (const auto& [id, process] : tenancy.gate->processes()) {
     report.processes.push_back(process->Info());
+    report.program_memory.count += report.processes.back().memory.count;
     report.waiting_threads += process->Waiting();
     if (!tenancy.executors.contains(id)) continue;  // statistics of processes that are not executors are ignored
     const gate::DeviceUse use = process->Use();

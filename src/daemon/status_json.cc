@@ -17,7 +17,8 @@ ordered_json ToJson(const gate::ProcessInfo& process) {
           {"api", proto::NameOf(process.api)},
           {"renderer", process.renderer},
           {"meter", proto::NameOf(process.meter)},
-          {"presents", proto::Draws(process.api) && !process.off_screen}};
+          {"presents", proto::Draws(process.api) && !process.off_screen},
+          {"memory_bytes", process.memory.count}};
 }
 
 ordered_json ToJson(const core::FrameWindow& window, const engine::VgpuStatus& status) {
@@ -132,7 +133,9 @@ ordered_json ToJson(const VgpuReport& vgpu) {
                    {"settled_ns", status.settled.count()},
                    {"settled_at_ns", NsOf(status.settled_at)}};
   out["memory"] = MemoryJson(status);
-  out["use"] = {{"work_items", vgpu.use.work_items}, {"memory_bytes", vgpu.use.memory.count}};
+  out["use"] = {{"work_items", vgpu.use.work_items},
+                {"memory_bytes", vgpu.use.memory.count},
+                {"program_memory_bytes", vgpu.program_memory.count}};
   out["window"] = ToJson(status.window, status);
   return out;
 }

@@ -28,7 +28,7 @@ struct Node::Tenancy {
   std::int64_t rests_at_ns = 0;       // the allowance when the gate was last sampled, while the vGPU rests
   FrameLog frames;
   std::optional<Instant> full_said;   // when an event last reported a process that found no place
-  std::uint64_t memory_refused = 0;   // allocations and commands of its executors that had no memory
+  std::uint64_t memory_refused = 0;   // allocations and commands that had no memory
   std::uint64_t refused_said = 0;     // of these, the ones that events have reported
   std::optional<Instant> refused_at;  // when an event last reported them
   std::unique_ptr<ExecutorHost> executor;

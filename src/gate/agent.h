@@ -42,6 +42,9 @@ inline constexpr Duration kAnswerLatest = seconds(5);
 /// refusal, so that a busy daemon has the rest of that time to answer.
 inline constexpr Duration kPlaceRetryMax = milliseconds(500);
 
+/// Upper bound of the time for which a process waits for another one whose claim to memory does not fit beside its own.
+inline constexpr Duration kClaimWait = milliseconds(100);
+
 /// Upper bound of a frame interval; longer values are clamped.
 inline constexpr Duration kPaceIntervalMax = seconds(10);
 
@@ -91,6 +94,12 @@ struct MemoryOrder {
   std::uint32_t here = 0;    // its assigned slots: contents beyond these must be evicted
   std::uint32_t max = 0;     // upper bound of one command's memory; 0: no limit
   friend bool operator==(const MemoryOrder&, const MemoryOrder&) = default;
+};
+
+/// The memory limit of the vGPU, and what of it is in use; in bytes.
+struct MemoryUse {
+  std::uint64_t limit = 0;  // 0: none
+  std::uint64_t held = 0;   // by all processes of the vGPU; by this process alone while it is not attached
 };
 
 class Agent {
@@ -145,6 +154,14 @@ class Agent {
   /// Publishes what an executor's clients use of the device: work-items of unfinished launches and bytes of objects.
   /// No-op while detached.
   void ReportUse(std::uint64_t work_items, std::uint64_t memory_bytes, std::uint32_t memory_refused = 0) noexcept;
+  /// Takes device memory for an allocation of this process, before the driver is asked for it. False: the vGPU's limit
+  /// has no room for it. Attaches if an attempt is due. Two processes whose claims do not fit together wait for each
+  /// other, for at most kClaimWait. While the agent is not attached, the last limit holds for this process alone.
+  bool ClaimMemory(std::uint64_t bytes) noexcept;
+  /// Gives back what ClaimMemory has taken.
+  void ReleaseMemory(std::uint64_t bytes) noexcept;
+  /// Attaches if an attempt is due.
+  MemoryUse UsedMemory() noexcept;
   /// Increases with every attach. After each one, the caller has to report everything again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes the meter and the renderer, also to every daemon that the agent attaches to later.
@@ -176,6 +193,11 @@ class Agent {
   Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns, Answer& answer);
   Result<std::unique_ptr<Attachment>> ReadAnswer(platform::Fd socket, Answer& answer);
   void PublishDescription();
+  void PublishMemory();
+  /// Attaches if an attempt is due. The ticket must be passed to Withdraw.
+  Ticket ArriveForMemory() noexcept;
+  bool Claim(const Attachment& attachment, std::uint64_t bytes);
+  bool ClaimWithoutWord(const Attachment& attachment);
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
   /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
@@ -208,6 +230,12 @@ class Agent {
   proto::MeterKind meter_ = proto::MeterKind::kNone;  // guarded by mutex_
   bool off_screen_ = false;                           // guarded by mutex_
   char renderer_[sizeof(proto::ProcessRegion::renderer)] = {};  // guarded by mutex_
+
+  pthread_mutex_t memory_mutex_ = PTHREAD_MUTEX_INITIALIZER;  // held while the process claims memory; before mutex_
+  std::atomic<std::uint64_t> held_bytes_{0};                  // written with memory_mutex_ held
+  std::atomic<std::uint32_t> refused_{0};                     // allocations; wraps around
+  std::atomic<bool> asked_{false};                            // an attempt to attach was made for memory
+  bool wordless_said_ = false;                                // guarded by memory_mutex_; the user was told of no word
 };
 
 }  // namespace weir::gate

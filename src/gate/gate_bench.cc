@@ -54,6 +54,21 @@ void BM_PassAttached(benchmark::State& state, proto::GateMode mode) {
 BENCHMARK_CAPTURE(BM_PassAttached, open, proto::GateMode::kOpen);
 BENCHMARK_CAPTURE(BM_PassAttached, gated, proto::GateMode::kGated);
 
+// An allocation and its end, beside processes that hold memory.
+void BM_ClaimMemory(benchmark::State& state) {
+  const TempFolder folder;
+  GateHost host(folder / "v");
+  host.With([](VgpuGate& gate) { gate.Publish({.memory_limit_slots = 1000}); });
+  Agent agent(folder / "v", proto::Api::kCuda, "bench");
+  const auto attached = [&agent] { return Present(agent, platform::NowNs()), agent.attached(); };
+  if (!weir::testing::WaitUntil(attached)) return state.SkipWithError(agent.last_error().c_str());
+  for (auto _ : state) {
+    if (!agent.ClaimMemory(1 << 20)) return state.SkipWithError("refused");
+    agent.ReleaseMemory(1 << 20);
+  }
+}
+BENCHMARK(BM_ClaimMemory);
+
 void BM_AttachAndDetach(benchmark::State& state) {
   const TempFolder folder;
   const GateHost host(folder / "v");

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -40,6 +41,7 @@ struct ProcessInfo {
   std::string renderer;  // as the agent reports it, made printable
   proto::MeterKind meter = proto::MeterKind::kNone;
   bool off_screen = false;  // it renders without presenting
+  Bytes memory{};           // device memory that a program holds, as it reports it; 0 for executors
 };
 
 /// A checked frame record of an agent.
@@ -89,7 +91,7 @@ class ProcessGate {
   }
   /// Returns whether Draws() has changed since the last call. The first call compares with what the API suggests.
   bool ObserveDraws() { return std::exchange(off_screen_seen_, !Draws()) != !Draws(); }
-  /// How many more allocations and commands of an executor had no memory than at the last call.
+  /// How many more allocations, and commands of an executor, had no memory than at the last call.
   std::uint32_t TakeMemoryRefused() {
     const std::uint32_t now = page().memory_refused.load(std::memory_order_relaxed);
     return now - std::exchange(memory_refused_seen_, now);
@@ -107,6 +109,11 @@ class ProcessGate {
   /// An executor's statistics, limited to plausible values.
   [[nodiscard]] proto::ExecutorStatistics Memory() const;
   [[nodiscard]] DeviceUse Use() const;
+  /// The device memory that a program holds, as it reports it, clamped. Zero for executors.
+  [[nodiscard]] Bytes ProgramMemory() const;
+  /// Index of the process's word in the vGPU's memory table, plus 1; 0: it has none. Not read from shared memory.
+  [[nodiscard]] std::uint32_t memory_word() const { return memory_word_; }
+  void set_memory_word(std::uint32_t word) { memory_word_ = word; }
   /// Appends the records since the last call. A record that ends more than a second after `now_ns` is bad.
   void Drain(std::int64_t now_ns, Drained& into);
   /// Reads the agent's packets. False: the agent has closed the connection, or sent an invalid packet or an answer to
@@ -129,6 +136,7 @@ class ProcessGate {
   std::uint64_t dropped_seen_ = 0;  // records_dropped at the last Drain
   bool off_screen_seen_ = false;    // as of the last ObserveDraws
   std::uint32_t memory_refused_seen_ = 0;
+  std::uint32_t memory_word_ = 0;
   std::uint64_t unanswered_ = 0;  // commands that were sent, minus answers
   // As of the last Observe:
   std::uint32_t in_flight_seen_ = 0;
@@ -193,6 +201,10 @@ class VgpuGate {
     InBoth([now_ns](proto::VgpuRegion& page) { page.heartbeat_ns.store(now_ns, std::memory_order_relaxed); });
   }
   void Publish(const Controls& controls);
+  /// Whether the memory of the vGPU's executors is elastic, as last published.
+  [[nodiscard]] bool memory_elastic() const { return published_.memory_elastic; }
+  /// Publishes the memory that the vGPU's executors use. It counts under the limit of the programs' memory.
+  void SetExecutorsMemory(Bytes bytes);
   /// The number of the last published memory order; 0: none yet.
   [[nodiscard]] std::uint32_t memory_order() const { return memory_order_; }
   /// Requests that agents ring the doorbell. `points`: a set of proto::kRingAtEntry and kRingAtEnd.
@@ -239,6 +251,8 @@ class VgpuGate {
   }
   Result<Shared> MakeRegion() const;
   Result<Shared*> RegionOf(bool is_executor);
+  /// A word of the memory table, plus 1, set to zero; 0: all are taken.
+  std::uint32_t FreeMemoryWord();
   void WriteControls(proto::VgpuRegion& page, bool memory) const;
   std::int64_t TakeSpent(Shared& shared);
   Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, const Places& places) const;
@@ -259,6 +273,7 @@ class VgpuGate {
   std::uint32_t memory_order_ = 0, doorbell_wanted_ = 0;
   Controls published_;
   std::uint64_t forged_allowances_ = 0;
+  std::bitset<proto::kMemoryWords> memory_words_;  // those of attached processes
   std::map<ProcessId, std::unique_ptr<ProcessGate>> processes_;
 };
 

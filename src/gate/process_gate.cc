@@ -73,13 +73,19 @@ ProcessInfo ProcessGate::Info() const {
           .program = program_,
           .renderer = PrintableUpToZero(renderer, sizeof renderer),
           .meter = meter <= proto::kMeterKindMax ? static_cast<proto::MeterKind>(meter) : proto::MeterKind::kNone,
-          .off_screen = proto::Draws(api_) && !Draws()};
+          .off_screen = proto::Draws(api_) && !Draws(),
+          .memory = ProgramMemory()};
 }
 
 DeviceUse ProcessGate::Use() const {
   if (api_ != proto::Api::kOpenCl) return {};
   return {.work_items = std::min(page().work_items.load(std::memory_order_relaxed), kWorkItemsMax),
           .memory = Bytes{std::min(page().memory_bytes.load(std::memory_order_relaxed), kBytesMax)}};
+}
+
+Bytes ProcessGate::ProgramMemory() const {
+  if (api_ == proto::Api::kOpenCl) return {};
+  return {std::min(page().memory_bytes.load(std::memory_order_relaxed), kBytesMax)};
 }
 
 proto::ExecutorStatistics ProcessGate::Memory() const { return LoadStatistics(page()); }

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "gate/host.h"
+#include "gate/memory_claim.h"
 #include "gate/turns.h"
 #include "platform/futex.h"
 
@@ -113,6 +114,19 @@ Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& p
   return std::move(*hello);
 }
 
+std::uint32_t VgpuGate::FreeMemoryWord() {
+  for (std::uint32_t word = 0; word < proto::kMemoryWords; ++word) {
+    if (memory_words_[word]) continue;
+    programs_.page().memory.words[word].store(0, std::memory_order_seq_cst);
+    return word + 1;
+  }
+  return 0;
+}
+
+void VgpuGate::SetExecutorsMemory(Bytes bytes) {
+  programs_.page().memory.executors_pages.store(MemoryPagesOf(bytes.count), std::memory_order_seq_cst);
+}
+
 Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, const Places& places) {
   WEIR_TRY(const platform::Peer peer, platform::PeerOf(connection.get()));
   auto hello = ReadHello(connection.get(), peer, places);
@@ -123,6 +137,8 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, co
   if (!shared) return Refuse(std::move(connection), shared.error());
   proto::InitHeader(region->mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
                     proto::kProcessRegionBytes, id.value);
+  const std::uint32_t word = *shared == &programs_ ? FreeMemoryWord() : 0;
+  region->mapping.As<proto::ProcessRegion>()->memory_word.store(word, std::memory_order_relaxed);
   const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
   std::array<int, proto::kWelcomeFds> fds{};
   fds[proto::kVgpuRegionFd] = (*shared)->region.fd.get();
@@ -131,12 +147,23 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, co
   WEIR_TRY_STATUS(platform::SendPacket(connection.get(), proto::Encode(welcome), fds));
   // The region's descriptor is closed here: the daemon needs only the mapping.
   auto process = std::make_unique<ProcessGate>(id, std::move(connection), peer, *hello, std::move(region->mapping));
+  if (word != 0) memory_words_.set(word - 1);
+  process->set_memory_word(word);
   ProcessGate* raw = process.get();
   processes_.emplace(id, std::move(process));
   return raw;
 }
 
-void VgpuGate::Detach(ProcessId id) { processes_.erase(id); }
+void VgpuGate::Detach(ProcessId id) {
+  const auto found = processes_.find(id);
+  if (found == processes_.end()) return;
+  // A process that was killed could not give its memory back. The driver has it back by now, or will soon.
+  if (const std::uint32_t word = found->second->memory_word(); word != 0) {
+    programs_.page().memory.words[word - 1].store(0, std::memory_order_seq_cst);
+    memory_words_.reset(word - 1);
+  }
+  processes_.erase(found);
+}
 
 void VgpuGate::Publish(const Controls& controls) {
   const bool memory = memory_order_ == 0 || !controls.SameMemory(published_);

@@ -9,6 +9,7 @@
 //       │ control   mode, limits, heartbeat  (daemon)  │                │ state   waiting, in flight  (agent)  │
 //       │ wake      futex word, messages     (daemon)  │                │ ring    head (agent), tail (daemon)  │
 //       │ allowance one atomic        (daemon, agents) │                │ records                     (agent)  │
+//       │ memory    one word a process        (agents) │                │                                      │
 //       └──────────────────────────────────────────────┘                └──────────────────────────────────────┘
 //
 // Both are memfds that are sealed against shrinking and growing before they are passed, so that neither side can make
@@ -29,8 +30,9 @@ inline constexpr std::uint32_t kTurnRegionMagic = 0x314E5457;     // "WTN1"
 /// Major: incompatible. Minor: fields were added in reserved space. An agent accepts any minor version of its major.
 inline constexpr std::uint16_t kGateVersionMajor = 1;
 /// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the end;
-/// 1.8: programs that present nothing, late frame starts, ages of waiting threads
-inline constexpr std::uint16_t kGateVersionMinor = 9;
+/// 1.8: programs that present nothing, late frame starts, ages of waiting threads; 1.9: refused memory;
+/// 1.10: memory of programs
+inline constexpr std::uint16_t kGateVersionMinor = 10;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -80,6 +82,29 @@ using AtomicU64 = std::atomic<std::uint64_t>;
 using AtomicI64 = std::atomic<std::int64_t>;
 static_assert(AtomicU32::is_always_lock_free && AtomicI64::is_always_lock_free && AtomicU64::is_always_lock_free);
 
+/// The unit in which programs count device memory (1.10).
+inline constexpr std::uint64_t kMemoryPageBytes = 4096;
+/// Processes of a vGPU that can hold memory at a time.
+inline constexpr std::size_t kMemoryWords = 448;
+
+/// The device memory that the processes of a vGPU hold (1.10): one word for each process. The sum of all words, and of
+/// what the executors hold, stays within the vGPU's limit (docs/protocol/gate.md, "Memory of programs").
+///
+///         63            32 31             0
+///        ┌────────────────┬────────────────┐
+///   word │      held      │     claimed    │   in pages of kMemoryPageBytes
+///        └────────────────┴────────────────┘
+struct MemoryTable {
+  AtomicU32 executors_pages;  // Writer: daemon. Memory of the vGPU's executors; only in the programs' region
+  std::uint8_t reserved0[60];
+  // Writer: the process whose ProcessRegion::memory_word names it; the daemon, before it assigns the word and after the
+  // process has ended.
+  AtomicU64 words[kMemoryWords];
+  std::uint8_t reserved1[192];
+};
+static_assert(offsetof(MemoryTable, words) == 64);
+static_assert(sizeof(MemoryTable) == 3840);
+
 struct VgpuRegion {
   RegionHeader header;
 
@@ -118,8 +143,11 @@ struct VgpuRegion {
   AtomicI64 allowance_ns;
   AtomicU64 fail_opens;  // Writer: agents. Number of times that an agent failed open because the daemon was gone.
   std::uint8_t reserved2[48];
+
+  // -- offset 256 (1.10)
+  MemoryTable memory;
 };
-static_assert(sizeof(VgpuRegion) == 256);
+static_assert(sizeof(VgpuRegion) == 4096);
 static_assert(offsetof(VgpuRegion, mode) == 64);
 static_assert(offsetof(VgpuRegion, doorbell_wanted) == 68);
 static_assert(offsetof(VgpuRegion, heartbeat_ns) == 72);
@@ -137,6 +165,7 @@ static_assert(offsetof(VgpuRegion, wake_word) == 128);
 static_assert(offsetof(VgpuRegion, waiting_ages) == 132);
 static_assert(offsetof(VgpuRegion, allowance_ns) == 192);
 static_assert(offsetof(VgpuRegion, fail_opens) == 200);
+static_assert(offsetof(VgpuRegion, memory) == 256);
 
 /// Size of the mapped region: a whole page.
 inline constexpr std::uint64_t kVgpuRegionBytes = 4096;
@@ -269,7 +298,7 @@ struct ProcessRegion {
   AtomicU64 records_dropped;  // the ring was full
   AtomicI64 gpu_ns_total;     // settled so far
   AtomicU64 work_items;       // executors (1.4): work-items of launches that wait for the device or run on it
-  AtomicU64 memory_bytes;     // executors (1.4): of all allocated objects
+  AtomicU64 memory_bytes;     // executors (1.4): of all allocated objects; programs (1.10): device memory held
   // Executors (1.5): total costs of launches in parts before their first part; each saturates.
   AtomicU32 parts_decide_us;   // kernel analysis, choice of nodes and cuts
   AtomicU32 parts_compile_us;  // compilation of the parts' kernels
@@ -278,8 +307,11 @@ struct ProcessRegion {
   AtomicU64 head;
   AtomicU64 resident_bytes;  // executors (1.5): of buffers and images on the device
   AtomicU32 off_screen;      // 1.8: 1 while the process renders and presents nothing; its records are batches then
-  AtomicU32 memory_refused;  // executors (1.9): allocations and commands refused for lack of memory; wraps around
-  std::uint8_t reserved1[40];
+  AtomicU32 memory_refused;  // executors (1.9): allocations and commands refused for lack of memory; programs (1.10):
+                             // allocations; wraps around
+  AtomicU32 memory_word;     // 1.10: the process's index in MemoryTable::words, plus 1; 0: it has none. Writer: daemon,
+                             // before the region is passed.
+  std::uint8_t reserved1[36];
   AtomicU64 tail;
   std::uint8_t reserved2[56];
 
@@ -305,6 +337,7 @@ static_assert(offsetof(ProcessRegion, head) == 128);
 static_assert(offsetof(ProcessRegion, resident_bytes) == 136);
 static_assert(offsetof(ProcessRegion, off_screen) == 144);
 static_assert(offsetof(ProcessRegion, memory_refused) == 148);
+static_assert(offsetof(ProcessRegion, memory_word) == 152);
 static_assert(offsetof(ProcessRegion, tail) == 192);
 static_assert(offsetof(ProcessRegion, renderer) == 256);
 static_assert(offsetof(ProcessRegion, memory) == 384);

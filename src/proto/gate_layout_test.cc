@@ -45,7 +45,7 @@ TEST(GateLayout, VgpuRegionHasItsGoldenBytes) {
   region->wake_word = 0x31323334;
   region->allowance_ns = -1'500'000;
   region->fail_opens = 0x4142434445464748;
-  testing::ExpectGolden("gate_v1_vgpu.hex", BytesOf(region.get(), sizeof *region));
+  testing::ExpectGolden("gate_v1_vgpu.hex", BytesOf(region.get(), offsetof(VgpuRegion, memory)));
 }
 
 TEST(GateLayout, VgpuRegionOf11HasItsGoldenBytes) {
@@ -56,7 +56,7 @@ TEST(GateLayout, VgpuRegionOf11HasItsGoldenBytes) {
   region->memory_here_slots = 0x11121314;
   region->memory_max_slots = 0x21222324;
   region->memory_order = 0x31323334;
-  testing::ExpectGolden("gate_v1_1_vgpu.hex", BytesOf(region.get(), sizeof *region));
+  testing::ExpectGolden("gate_v1_1_vgpu.hex", BytesOf(region.get(), offsetof(VgpuRegion, memory)));
 }
 
 TEST(GateLayout, VgpuRegionOf18HasItsGoldenBytes) {
@@ -65,7 +65,7 @@ TEST(GateLayout, VgpuRegionOf18HasItsGoldenBytes) {
   region->frame_interval_ns = 16'666'667;
   region->memory_order = 0x31323334;
   region->frame_start = static_cast<std::uint32_t>(FrameStart::kLate);
-  testing::ExpectGolden("gate_v1_8_vgpu.hex", BytesOf(region.get(), sizeof *region));
+  testing::ExpectGolden("gate_v1_8_vgpu.hex", BytesOf(region.get(), offsetof(VgpuRegion, memory)));
 }
 
 TEST(GateLayout, MemoryWordsOf11HaveTheirGoldenBytes) {
@@ -151,6 +151,24 @@ TEST(GateLayout, ProcessRegionOf19HasItsGoldenBytes) {
   region->off_screen = 0x51525354;
   region->memory_refused = 0x61626364;
   testing::ExpectGolden("gate_v1_9_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
+}
+
+TEST(GateLayout, VgpuRegionOf110HasItsGoldenBytes) {
+  auto region = NewRegion<VgpuRegion>(kVgpuRegionMagic, kVgpuRegionBytes);
+  region->header.version_minor = 10;
+  region->memory.executors_pages = 0x01020304;
+  region->memory.words[0] = 0x1112131421222324;
+  region->memory.words[kMemoryWords - 1] = 0x3132333441424344;
+  testing::ExpectGolden("gate_v1_10_vgpu.hex", BytesOf(region.get(), sizeof *region));
+}
+
+TEST(GateLayout, ProcessRegionOf110HasItsGoldenBytes) {
+  auto region = NewRegion<ProcessRegion>(kProcessRegionMagic, kProcessRegionBytes);
+  region->header.version_minor = 10;
+  region->memory_bytes = 0x1112131415161718;
+  region->memory_refused = 0x61626364;
+  region->memory_word = 0x71727374;
+  testing::ExpectGolden("gate_v1_10_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
 }
 
 Record KnownRecord() {

@@ -127,6 +127,18 @@ void ReportCudaTime(unsigned made, unsigned known, long long gpu_ns) {
   if (CudaShim* cuda = Cuda()) cuda->ReportTime(made, known, gpu_ns);
 }
 
+int ClaimCudaMemory(unsigned long long bytes) {
+  CudaShim* cuda = Cuda();
+  return cuda == nullptr || cuda->ClaimMemory(bytes) ? 1 : 0;
+}
+void ReleaseCudaMemory(unsigned long long bytes) {
+  if (CudaShim* cuda = Cuda()) cuda->ReleaseMemory(bytes);
+}
+void UsedCudaMemory(weir_cuda_memory* use) {
+  *use = {};
+  if (CudaShim* cuda = Cuda()) *use = cuda->UsedMemory();
+}
+
 }  // namespace
 
 #define WEIR_SHIM_EXPORT extern "C" __attribute__((visibility("default")))
@@ -145,6 +157,7 @@ WEIR_SHIM_EXPORT const weir_vulkan_hooks* weir_vulkan_shim_hooks(void) {
 }
 
 WEIR_SHIM_EXPORT const weir_cuda_hooks* weir_cuda_shim_hooks(void) {
-  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork, &AfterCudaWork, &ReportCudaTime};
+  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork,    &AfterCudaWork, &ReportCudaTime,
+                                         &ClaimCudaMemory,        &ReleaseCudaMemory, &UsedCudaMemory};
   return CatchForks() ? &kHooks : nullptr;
 }

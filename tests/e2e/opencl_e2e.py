@@ -120,7 +120,7 @@ class OpenCl(OpenClTenants):
             events = self.node.get("/v1/events?after=0&limit=1000")["events"]
             return [event["text"] for event in events if (event["kind"], event["vgpu"]) == ("no-memory", "small")]
         e2e.wait_for(said, "an event says so")
-        self.assertEqual(said(), ["no memory for 1 allocation or command of its OpenCL programs; its limit is 64 MiB"])
+        self.assertEqual(said(), ["no memory for 1 allocation or command of its programs; its limit is 64 MiB"])
         self.assertIn('weir_vgpu_memory_refused_total{vgpu="small",device="embedded"} 1\n',
                       self.node.call("GET", "/metrics")[1])
 

@@ -75,10 +75,13 @@ std::string CpuText(const json& cpus) {
 
 ProcessView ProcessFromJson(const json& object) {
   const json& presents = Field(object, "presents");  // absent from older daemons
-  return {
-      WholeField(object, "pid"),  TextField(object, "program"),
-      TextField(object, "api"),   TextField(object, "renderer"),
-      TextField(object, "meter"), presents.is_boolean() ? presents.get<bool>() : TextField(object, "api") != "opencl"};
+  return {WholeField(object, "pid"),
+          TextField(object, "program"),
+          TextField(object, "api"),
+          TextField(object, "renderer"),
+          TextField(object, "meter"),
+          presents.is_boolean() ? presents.get<bool>() : TextField(object, "api") != "opencl",
+          CountField(object, "memory_bytes")};
 }
 
 template <typename T>
@@ -167,6 +170,7 @@ Result<VgpuView> VgpuFromJson(const json& object) {
     if (info.name != nullptr) proto::SetNumber(v.memory.stats.*member, CountField(m, info.name));
   });
   v.memory.objects_bytes = CountField(Field(object, "use"), "memory_bytes");
+  v.memory.program_bytes = CountField(Field(object, "use"), "program_memory_bytes");
   const json& w = Field(object, "window");
   v.window = {NumberField(w, "fps"),          NumberField(w, "frame_ms_mean"), NumberField(w, "frame_ms_p99"),
               NumberField(w, "gpu_use"),      NumberField(w, "gpu_share"),     NumberField(w, "wait_share"),

@@ -52,6 +52,13 @@ WEIR_EXPORT Result cuDevicePrimaryCtxRelease_v2(Device device) {
   });
 }
 
+WEIR_EXPORT Result cuDevicePrimaryCtxReset_v2(Device device) {
+  return CallOnCard(device, [&](Driver& driver, auto& lock, std::uint32_t number) {
+    const std::shared_ptr<Context> context = driver.cards[number].primary;
+    return context == nullptr ? kSuccess : driver.ResetContext(lock, context);
+  });
+}
+
 WEIR_EXPORT Result cuDevicePrimaryCtxGetState(Device device, unsigned* flags, int* active) {
   return CallOnCard(device, [&](Driver& driver, auto&, std::uint32_t number) {
     if (flags == nullptr || active == nullptr) return kInvalidValue;

@@ -120,18 +120,30 @@ void Driver::DestroyContext(std::unique_lock<std::mutex>& lock, const std::share
   kernels.RemoveIf([&](const Kernel& one) { return one.module->context == context; });
   modules.RemoveIf([&](const Module& one) { return one.context == context; });
   events.RemoveIf([&](const Event& one) { return one.context == context; });
+  FreeBlocksOf(lock, *context, /*pooled=*/false);
+}
+
+Result Driver::ResetContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context) {
+  DestroyContext(lock, context);
+  FreeBlocksOf(lock, *context, /*pooled=*/true);
+  context->legacy = AddStream(context, true);
+  return context->legacy == nullptr || contexts.Add(context) == nullptr ? kOutOfMemory : kSuccess;
+}
+
+void Driver::FreeBlocksOf(std::unique_lock<std::mutex>& lock, const Context& context, bool pooled) {
   std::vector<std::pair<Pointer, std::uint64_t>> left;
-  for (auto one = memory_.begin(); one != memory_.end();) {
-    if (one->second.context != context) {
-      ++one;
-      continue;
-    }
-    left.emplace_back(one->first, one->second.bytes);
-    cards[context->device].used -= one->second.bytes;
-    one = memory_.erase(one);
-  }
+  std::erase_if(memory_, [&](const auto& one) {
+    const Block& block = one.second;
+    const bool ends = block.kind == Kind::kPooled ? pooled && block.context->device == context.device
+                                                  : block.context.get() == &context;
+    if (ends) left.emplace_back(one.first, block.bytes);
+    return ends;
+  });
   lock.unlock();
-  for (const auto& [pointer, bytes] : left) Release(context->device, pointer, bytes);
+  for (const auto& [pointer, bytes] : left) {
+    std::free(reinterpret_cast<void*>(static_cast<std::uintptr_t>(pointer)));
+    GiveRoom(context.device, bytes);
+  }
   lock.lock();
 }
 
@@ -320,57 +332,71 @@ void Driver::CarryOut(std::unique_lock<std::mutex> lock) {
 
 // -- Memory ----------------------------------------------------------------------------------------------------------
 
-Result Driver::Allocate(const std::shared_ptr<Context>& context, std::uint64_t bytes, Pointer& pointer) {
-  constexpr std::size_t kAlignment = 256;
+Result Driver::TakeRoom(std::uint32_t number, std::uint64_t bytes) {
   std::unique_lock lock(mutex_);
-  Card& card = cards[context->device];
+  Card& card = cards[number];
   if (bytes > card.model.memory.count || card.used > card.model.memory.count - bytes) return kOutOfMemory;
-  if (memory_.size() >= Registry<Event>::kMost) return kOutOfMemory;
   card.used += bytes;
   lock.unlock();
   const Client::Room room = client_->Allocate(card.number, Bytes{bytes});
-  void* memory = nullptr;
-  if (room == Client::Room::kTaken || room == Client::Room::kGone)
-    memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  if (memory == nullptr && room == Client::Room::kTaken) client_->Free(card.number, Bytes{bytes});
+  if (room == Client::Room::kTaken || room == Client::Room::kGone) return kSuccess;
   lock.lock();
-  if (memory == nullptr) {
-    card.used -= bytes;
-    if (room != Client::Room::kLost) return kOutOfMemory;
-    lost_.insert(card.number);
-    lock.unlock();
-    Complain("the emulated GPU is lost; its commands fail from now on");
-    return kUnknown;
-  }
-  pointer = static_cast<Pointer>(reinterpret_cast<std::uintptr_t>(memory));
-  memory_[pointer] = {.bytes = bytes, .context = context};
-  return kSuccess;
-}
-
-Result Driver::Free(const std::shared_ptr<Context>& context, Pointer pointer) {
-  std::unique_lock lock(mutex_);
-  if (!memory_.contains(pointer)) return kInvalidValue;
-  const Result result = Wait(lock, *context, AllOf(*context));
-  const auto block = memory_.extract(pointer);
-  if (!block) return kInvalidValue;  // another thread has freed it
-  const std::uint32_t card = block.mapped().context->device;
-  cards[card].used -= block.mapped().bytes;
+  card.used -= bytes;
+  if (room != Client::Room::kLost) return kOutOfMemory;
+  lost_.insert(card.number);
   lock.unlock();
-  Release(card, pointer, block.mapped().bytes);
-  return result;
+  Complain("the emulated GPU is lost; its commands fail from now on");
+  return kUnknown;
 }
 
-void Driver::Release(std::uint32_t card, Pointer pointer, std::uint64_t bytes) {
+void Driver::GiveRoom(std::uint32_t number, std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    cards[number].used -= bytes;
+  }
+  client_->Free(cards[number].number, Bytes{bytes});
+}
+
+Result Driver::Allocate(const std::shared_ptr<Context>& context, Kind kind, std::uint64_t bytes, Pointer& pointer) {
+  constexpr std::size_t kAlignment = 256;
+  if (const Result error = TakeRoom(context->device, bytes); error != kSuccess) return error;
+  void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  {
+    const std::lock_guard lock(mutex_);
+    if (memory != nullptr && memory_.size() < Registry<Event>::kMost) {
+      pointer = static_cast<Pointer>(reinterpret_cast<std::uintptr_t>(memory));
+      memory_[pointer] = {.kind = kind, .bytes = bytes, .context = context};
+      return kSuccess;
+    }
+  }
+  std::free(memory);
+  GiveRoom(context->device, bytes);
+  return kOutOfMemory;
+}
+
+Result Driver::Free(const std::shared_ptr<Context>& context, Kind kind, Pointer pointer) {
+  std::unique_lock lock(mutex_);
+  const auto is_of_kind = [&] {
+    const auto found = memory_.find(pointer);
+    return found != memory_.end() && (found->second.kind == Kind::kArray) == (kind == Kind::kArray);
+  };
+  if (!is_of_kind()) return kInvalidValue;
+  const Result result = kind == Kind::kPooled ? kSuccess : Wait(lock, *context, AllOf(*context));
+  if (!is_of_kind()) return kInvalidValue;  // another thread has freed it
+  const auto block = memory_.extract(pointer);
+  lock.unlock();
   std::free(reinterpret_cast<void*>(static_cast<std::uintptr_t>(pointer)));
-  client_->Free(cards[card].number, Bytes{bytes});
+  GiveRoom(block.mapped().context->device, block.mapped().bytes);
+  return result;
 }
 
 bool Driver::Holds(Pointer pointer, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
+  if (addresses.MayUse(pointer, bytes)) return true;
   const auto after = memory_.upper_bound(pointer);
   if (after == memory_.begin()) return false;
   const auto& [first, block] = *std::prev(after);
-  return pointer - first <= block.bytes && bytes <= block.bytes - (pointer - first);
+  return block.kind != Kind::kArray && pointer - first <= block.bytes && bytes <= block.bytes - (pointer - first);
 }
 
 }  // namespace weir::emulator::cuda

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "emulator/client.h"
+#include "emulator/cuda/address_space.h"
 #include "emulator/cuda/objects.h"
 #include "emulator/cuda/types.h"
 
@@ -34,6 +35,7 @@ class Driver {
     std::shared_ptr<Context> primary{};
     unsigned retained = 0;
     std::uint64_t used = 0;  // bytes that this process has allocated
+    std::shared_ptr<Pool> pool{};
   };
 
   /// cuInit. At the first call it connects to the emulator; a line on stderr says why it can't.
@@ -54,6 +56,8 @@ class Driver {
   Result MakeContext(std::uint32_t card, std::shared_ptr<Context>& context);
   /// Waits for its work, and unlocks for that time.
   void DestroyContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
+  /// Ends all that belongs to the context and to its device's pools. The handle stays valid.
+  Result ResetContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
 
   // Streams. They require the lock.
   /// Null: the context has no such stream, or there are too many streams.
@@ -82,8 +86,17 @@ class Driver {
   Result Do(const std::shared_ptr<Stream>& stream, const Operation& operation, bool wait = false);
 
   // Memory. Must be called without the lock.
-  Result Allocate(const std::shared_ptr<Context>& context, std::uint64_t bytes, Pointer& pointer);
-  Result Free(const std::shared_ptr<Context>& context, Pointer pointer);
+  /// What a block of memory is, and so which call frees it.
+  enum class Kind : std::uint8_t {
+    kMemory,
+    kPooled,  // by cuMemFree, too; no context owns it
+    kArray,
+  };
+  Result Allocate(const std::shared_ptr<Context>& context, Kind kind, std::uint64_t bytes, Pointer& pointer);
+  Result Free(const std::shared_ptr<Context>& context, Kind kind, Pointer pointer);
+  /// Counts bytes of a card as used, here and in the emulator.
+  Result TakeRoom(std::uint32_t card, std::uint64_t bytes);
+  void GiveRoom(std::uint32_t card, std::uint64_t bytes);
   /// Whether these bytes lie in one allocation.
   [[nodiscard]] bool Holds(Pointer pointer, std::uint64_t bytes);
 
@@ -97,9 +110,12 @@ class Driver {
   Registry<Graph> graphs;
   Registry<const Graph> executables;
   std::unordered_map<void*, std::unique_ptr<std::byte[]>> host_memory;
+  Registry<Pool> pools;
+  AddressSpace addresses;
 
  private:
   struct Block {
+    Kind kind = Kind::kMemory;
     std::uint64_t bytes = 0;
     std::shared_ptr<Context> context;
   };
@@ -121,7 +137,8 @@ class Driver {
   /// Applies what the timeline has decided, and unlocks.
   void CarryOut(std::unique_lock<std::mutex> lock);
   void NoteEnds();
-  void Release(std::uint32_t card, Pointer pointer, std::uint64_t bytes);
+  /// Frees the blocks of a context and, with `pooled`, those of its device's pools.
+  void FreeBlocksOf(std::unique_lock<std::mutex>& lock, const Context& context, bool pooled);
 
   const std::unique_ptr<Client> client_;
   std::mutex mutex_;

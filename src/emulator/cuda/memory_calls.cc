@@ -79,7 +79,7 @@ WEIR_EXPORT Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
       const auto lock = driver.Lock();
       if (const Result error = driver.RefuseWhileCapturing(); error != kSuccess) return error;
     }
-    return driver.Allocate(context, bytes, *pointer);
+    return driver.Allocate(context, Driver::Kind::kMemory, bytes, *pointer);
   });
 }
 
@@ -90,7 +90,7 @@ WEIR_EXPORT Result cuMemFree_v2(Pointer pointer) {
       const auto lock = driver.Lock();
       if (const Result error = driver.RefuseWhileCapturing(); error != kSuccess) return error;
     }
-    return driver.Free(context, pointer);
+    return driver.Free(context, Driver::Kind::kMemory, pointer);
   });
 }
 

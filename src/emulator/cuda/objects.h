@@ -108,6 +108,11 @@ struct Kernel {
   std::vector<std::size_t> sizes;  // of the parameters
 };
 
+/// A memory pool of a device. What is freed returns to the device at once.
+struct Pool {
+  std::uint32_t device = 0;
+};
+
 /// The objects of one kind, by handle.
 template <typename Type>
 class Registry {

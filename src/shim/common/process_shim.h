@@ -49,6 +49,8 @@ class ProcessShim {
   void ForgetSurface(std::uint64_t surface) noexcept;
   /// Whether threads of the program have to wait at the gate now.
   [[nodiscard]] bool Shares() const noexcept { return agent_.gated(); }
+  /// For the device memory that the process holds.
+  [[nodiscard]] gate::Agent& agent() noexcept { return agent_; }
   void AbandonInChild() noexcept { agent_.AbandonInChild(); }
 
  private:

@@ -2,13 +2,13 @@
 // The functions that put work on a device, and those that begin and end a capture. A variant whose name ends in _ptds
 // or _ptsz takes a null stream, or none, as the thread's default stream; the other one as the legacy default stream.
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <cerrno>
 
 #include "platform/clock.h"
 #include "shim/common/open_shim.h"
+#include "shim/cuda/not_cancelled.h"
 #include "shim/cuda/streams.h"
 
 namespace weir::shim::cuda {
@@ -47,18 +47,6 @@ class RelaxedCapture {
   static constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
   const bool needed_;
   int mode_ = kRelaxed;
-};
-
-/// Keeps the program's thread from being cancelled inside Weir, where that would end the process.
-class NotCancelled {
- public:
-  NotCancelled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_); }
-  ~NotCancelled() { ::pthread_setcancelstate(state_, nullptr); }
-  NotCancelled(const NotCancelled&) = delete;
-  NotCancelled& operator=(const NotCancelled&) = delete;
-
- private:
-  int state_ = 0;
 };
 
 /// One call that puts work on the device.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside Weir's libcuda.so.1: the functions of the real driver, by number.
 //
-//   driver.cc    opens the driver
-//   forward.S    passes functions on
-//   calls.cc     the functions that put work on a device
-//   look_up.cc   cuGetProcAddress: gives out Weir's functions in place of the driver's
-//   streams.cc   what is measured of each stream
+//   driver.cc         opens the driver
+//   forward.S         passes functions on
+//   calls.cc          the functions that put work on a device
+//   look_up.cc        cuGetProcAddress: gives out Weir's functions in place of the driver's
+//   streams.cc        what is measured of each stream
+//   memory_calls.cc   the functions that allocate and free device memory, and those that say how much there is
+//   allocations.cc    what the program holds
 //
 // Names and signatures are those of the CUDA Driver API Reference. Types are declared here, so that no file of NVIDIA's
 // is needed to build.
@@ -21,7 +23,7 @@ using CudaResult = int;
 using CudaPointer = unsigned long long;
 using CudaHandle = void*;  // contexts, streams, events, kernels, arrays, graphs
 
-constexpr CudaResult kSuccess = 0, kStubLibrary = 34, kNotFound = 500, kNotReady = 600;
+constexpr CudaResult kSuccess = 0, kOutOfMemory = 2, kStubLibrary = 34, kNotFound = 500, kNotReady = 600;
 
 enum Function : std::size_t {
 #define WEIR_FUNCTION(name) kCall_##name,

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
-#define WEIR_CUDA_HOOKS_VERSION 1u
+#define WEIR_CUDA_HOOKS_VERSION 2u
 
 /* The stream of a call. */
 typedef struct weir_cuda_stream {
@@ -21,6 +21,12 @@ typedef struct weir_cuda_stream {
    * is shared now, so that a long batch is awaited itself. */
   void (*await_last)(const void* key, int shares);
 } weir_cuda_stream;
+
+/* Device memory of the vGPU, in bytes. */
+typedef struct weir_cuda_memory {
+  unsigned long long limit; /* 0: none */
+  unsigned long long held;  /* by all of the vGPU */
+} weir_cuda_memory;
 
 /* None of these functions throws or fails. */
 typedef struct weir_cuda_hooks {
@@ -32,6 +38,11 @@ typedef struct weir_cuda_hooks {
   /* Measured spans of work: how many more have begun, how many more have a known GPU time, and the sum of these times.
    */
   void (*report_time)(unsigned made, unsigned known, long long gpu_ns);
+  /* Before an allocation. 0: the vGPU's limit has no room for it. */
+  int (*claim_memory)(unsigned long long bytes);
+  /* After memory was freed, or an allocation has failed. */
+  void (*release_memory)(unsigned long long bytes);
+  void (*used_memory)(weir_cuda_memory* use);
 } weir_cuda_hooks;
 
 /* libweir-shim.so exports it. */

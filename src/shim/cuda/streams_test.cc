@@ -292,12 +292,17 @@ TEST_F(MeasuredStream, OfAContextThatHasFailedAsksNoMore) {
 }  // namespace
 
 const weir_cuda_hooks* Hooks() {
-  static const weir_cuda_hooks kHooks{WEIR_CUDA_HOOKS_VERSION, nullptr, nullptr,
+  static const weir_cuda_hooks kHooks{WEIR_CUDA_HOOKS_VERSION,
+                                      nullptr,
+                                      nullptr,
                                       [](unsigned made, unsigned known, long long gpu_ns) {
                                         reported_made += made;
                                         reported_known += known;
                                         reported_ns += gpu_ns;
-                                      }};
+                                      },
+                                      nullptr,
+                                      nullptr,
+                                      nullptr};
   return &kHooks;
 }
 

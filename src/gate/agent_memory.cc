@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's part in the vGPU's memory limit: what this process holds, and its claims to more (memory_claim.h).
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+#include "gate/agent.h"
+#include "gate/attachment.h"
+#include "gate/memory_claim.h"
+#include "platform/clock.h"
+#include "platform/pthread_lock.h"
+
+namespace weir::gate {
+namespace {
+
+using MemoryLock = platform::PthreadLock;
+
+/// Time that the first call waits for the daemon's answer. Programs allocate before they launch anything, and what a
+/// program allocates before it is attached is not limited.
+constexpr Duration kFirstAttachWait = seconds(1);
+
+/// The memory limit in force, in bytes; 0: none. Elastic memory has a limit that follows the executors' needs, so its
+/// upper bound counts.
+std::uint64_t LimitOf(const MemoryOrder& order) {
+  return std::uint64_t{order.elastic ? order.max : order.limit} * kSlotBytes.count;
+}
+
+/// Index of the process's word in the vGPU's table; kMemoryWords: it has none.
+std::size_t WordOf(const proto::ProcessRegion& process) {
+  const std::uint32_t word = process.memory_word.load(std::memory_order_relaxed);
+  return word >= 1 && word <= proto::kMemoryWords ? word - 1 : proto::kMemoryWords;
+}
+
+/// Whether the daemon knows of words. One of an earlier version gives none.
+bool HasWords(const Attachment& attachment) { return attachment.process().header.version_minor >= 10; }
+
+}  // namespace
+
+Ticket Agent::ArriveForMemory() noexcept {
+  const bool first = attach_count_.load(std::memory_order_relaxed) == 0 && !asked_.exchange(true);
+  return Arrive(platform::NowNs(), first ? kFirstAttachWait : kAttachWait);
+}
+
+/// Publishes what the process holds. Requires mutex_.
+void Agent::PublishMemory() {
+  if (!current_) return;
+  const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+  proto::ProcessRegion& process = current_->process();
+  process.memory_bytes.store(held, std::memory_order_relaxed);
+  process.memory_refused.store(refused_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (const std::size_t word = WordOf(process); word < proto::kMemoryWords)
+    MemoryClaim(current_->vgpu().memory, word, MemoryPagesOf(held), 0).Withdraw();
+}
+
+/// Requires memory_mutex_.
+bool Agent::ClaimWithoutWord(const Attachment& attachment) {
+  if (!HasWords(attachment) || LimitOf(memory_order()) == 0) return true;
+  if (!wordless_said_)
+    std::fprintf(stderr, "weir: this program gets no device memory: more than %zu processes of its vGPU are attached\n",
+                 proto::kMemoryWords);
+  wordless_said_ = true;
+  return false;
+}
+
+/// Requires memory_mutex_.
+bool Agent::Claim(const Attachment& attachment, std::uint64_t bytes) {
+  const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+  const std::size_t word = WordOf(attachment.process());
+  if (word >= proto::kMemoryWords) return ClaimWithoutWord(attachment);
+  const std::uint32_t held_pages = MemoryPagesOf(held);
+  MemoryClaim claim(attachment.vgpu().memory, word, held_pages, MemoryPagesOf(held + bytes) - held_pages);
+  const std::int64_t until_ns = platform::NowNs() + kClaimWait.count();
+  for (std::int64_t nap_ns = 20'000;; nap_ns = std::min<std::int64_t>(2 * nap_ns, 1'000'000)) {
+    const std::uint64_t limit = LimitOf(memory_order());
+    if (limit == 0) return true;
+    const MemoryClaim::Answer answer =
+        claim.Announce() ? claim.Decide(limit / proto::kMemoryPageBytes) : MemoryClaim::Answer::kAgain;
+    if (answer != MemoryClaim::Answer::kAgain) return answer == MemoryClaim::Answer::kTaken;
+    if (platform::NowNs() >= until_ns) return claim.Withdraw(), false;
+    const timespec nap{.tv_sec = 0, .tv_nsec = nap_ns};
+    ::nanosleep(&nap, nullptr);
+  }
+}
+
+bool Agent::ClaimMemory(std::uint64_t bytes) noexcept {
+  const Ticket ticket = ArriveForMemory();
+  bool taken = false;
+  {
+    const MemoryLock claiming(memory_mutex_);
+    const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+    std::uint64_t all = 0;
+    const bool fits = !__builtin_add_overflow(held, bytes, &all);
+    const std::uint64_t limit = LimitOf(memory_order());
+    if (fits && ticket.attachment != nullptr)
+      taken = Claim(*ticket.attachment, bytes);
+    else
+      taken = fits && (limit == 0 || all <= limit);
+    if (taken)
+      held_bytes_.store(all, std::memory_order_relaxed);
+    else
+      refused_.fetch_add(1, std::memory_order_relaxed);
+    const MemoryLock lock(mutex_);
+    PublishMemory();
+  }
+  Withdraw(ticket);
+  return taken;
+}
+
+void Agent::ReleaseMemory(std::uint64_t bytes) noexcept {
+  const MemoryLock claiming(memory_mutex_);
+  const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+  held_bytes_.store(held - std::min(held, bytes), std::memory_order_relaxed);
+  const MemoryLock lock(mutex_);
+  PublishMemory();
+}
+
+MemoryUse Agent::UsedMemory() noexcept {
+  const Ticket ticket = ArriveForMemory();
+  MemoryUse use{.limit = LimitOf(memory_order()), .held = held_bytes_.load(std::memory_order_relaxed)};
+  if (ticket.attachment != nullptr && HasWords(*ticket.attachment))
+    use.held = HeldPages(ticket.attachment->vgpu().memory) * proto::kMemoryPageBytes;
+  Withdraw(ticket);
+  return use;
+}
+
+}  // namespace weir::gate
