@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/executor_host.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -24,7 +25,9 @@ namespace {
 
 /// An executor that ends this soon would fail again, so that waiting clients get an error instead of another start.
 constexpr Duration kAtOnce = seconds(5);
-constexpr double kEphemeralIdleSeconds = 1;  // an ephemeral vGPU should end soon after its program
+constexpr Duration kBetweenErrors = milliseconds(20);  // at most 4 KiB of what an executor says are read in each
+constexpr int kReadsAtEnd = 16;                        // as much as a pipe holds
+constexpr double kEphemeralIdleSeconds = 1;            // an ephemeral vGPU should end soon after its program
 constexpr double kIdleSeconds = 10;
 
 }  // namespace
@@ -75,12 +78,19 @@ void ExecutorHost::OnClient() {
                     backoff_.failures(), failed_with_, std::ceil(SecondsOf(wait))));
   auto user = users_.Of(tenant_.vgpu, tenant_.owner, tenant_.ephemeral);
   if (!user) return Refuse("the executor can't be started: " + user.error().message);
+  // Non-blocking for the executor: what the daemon does not read in time is lost, and the executor goes on.
+  int error_ends[2] = {-1, -1};
+  if (::pipe2(error_ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    return Refuse("the executor can't be started: " + platform::ErrnoError("its standard error", errno).message);
+  platform::Fd errors(error_ends[0]);
+  const platform::Fd errors_of_executor(error_ends[1]);
   platform::SpawnSpec spec{
       .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
                tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
                fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
                std::string(core::NameOf(tenant_.partition))},
       .kept_fd = listener_.get(),
+      .error_fd = errors_of_executor.get(),
       .no_output = true,  // what kernels print is not the daemon's
       .as = std::move(user->as),
       .confined = true,
@@ -128,10 +138,38 @@ void ExecutorHost::OnClient() {
   }
   process_ = std::move(*process);
   process_watch_ = std::make_unique<FdWatch>(loop_, process_.get(), [this] { OnEnd(); });
+  errors_ = std::move(errors);
+  errors_watch_ = std::make_unique<FdWatch>(loop_, errors_.get(), [this] {
+    if (ReadErrors()) errors_watch_->Pause(kBetweenErrors);
+  });
+}
+
+/// Logs a part of what the executor has written to its standard error. Kernels on drivers that compute on CPUs may
+/// write there. False: there is no more for now.
+bool ExecutorHost::ReadErrors() {
+  char bytes[4096];
+  const ssize_t got = errors_ ? ::read(errors_.get(), bytes, sizeof bytes) : -1;
+  if (got > 0) LogErrors(error_lines_.Add({bytes, static_cast<std::size_t>(got)}, platform::Now()));
+  if (got == 0) CloseErrors();
+  return got > 0;
+}
+
+void ExecutorHost::CloseErrors() {
+  errors_watch_.reset();
+  errors_.Reset();
+  LogErrors(std::exchange(error_lines_, {}).End(platform::Now()));
+}
+
+void ExecutorHost::LogErrors(const std::vector<std::string>& lines) const {
+  for (const std::string& line : lines)
+    std::fprintf(stderr, "weir: the executor of '%s' says: %s\n", tenant_.vgpu.c_str(), line.c_str());
 }
 
 void ExecutorHost::OnEnd() {
   process_watch_.reset();
+  for (int i = 0; i < kReadsAtEnd && ReadErrors(); ++i) {
+  }
+  CloseErrors();  // a process that the executor has started may hold the other end
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = 0;

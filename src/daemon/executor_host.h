@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "core/partition/plan.h"
+#include "daemon/error_lines.h"
 #include "daemon/executor_book.h"
 #include "daemon/executor_files.h"
 #include "daemon/executor_users.h"
@@ -84,6 +85,9 @@ class ExecutorHost {
   void Watch();
   void OnClient();
   void OnEnd();
+  bool ReadErrors();
+  void CloseErrors();
+  void LogErrors(const std::vector<std::string>& lines) const;
   void Refuse(const std::string& why);
 
   boost::asio::io_context& loop_;
@@ -97,6 +101,9 @@ class ExecutorHost {
   pid_t pid_ = 0;
   platform::Fd process_;
   std::unique_ptr<FdWatch> process_watch_;
+  platform::Fd errors_;  // the executor's standard error, to be read
+  std::unique_ptr<FdWatch> errors_watch_;
+  ErrorLines error_lines_;
   Instant started_{};
   std::uint64_t starts_ = 0;
   std::uint64_t failures_ = 0;

@@ -64,7 +64,7 @@ bool Prepare(const SpawnSpec& spec) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGPIPE, spec.error_fd >= 0 ? SIG_IGN : SIG_DFL);
   if (spec.expendable) BeExpendable();  // with the right to it, the figure also becomes the least one for the program
   if (spec.as && !Become(*spec.as)) return false;
   const rlimit processes{spec.processes_max, spec.processes_max};
@@ -81,6 +81,7 @@ bool Prepare(const SpawnSpec& spec) {
     const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null < 0 || !is(null, STDOUT_FILENO) || (spec.silent && !is(null, STDERR_FILENO))) return false;
   }
+  if (spec.error_fd >= 0 && !is(spec.error_fd, STDERR_FILENO)) return false;
   if (spec.confined && !Confine({.files = spec.files ? &*spec.files : nullptr})) return false;
   if (!spec.ends_its_user) return true;
   errno = EINVAL;

@@ -36,6 +36,7 @@ struct SpawnSpec {
   int kept_fd = -1;                   // stays open in the child with the same number
   int piped_fd = -1;                  // becomes the child's standard input and output
   int output_fd = -1;                 // becomes the child's standard output and standard error
+  int error_fd = -1;                  // becomes its standard error; it ignores SIGPIPE, as the reader may end first
   bool silent = false;                // the child's output is discarded
   bool no_output = false;             // its standard output is discarded, its standard error is not
   std::optional<RunAs> as{};          // empty: this process's user and groups

@@ -12,7 +12,7 @@ import hostile
 from hostile import TENANT, e2e, executors_of
 
 ESCAPE = os.path.join(e2e.BUILD, "bin/opencl_escape")
-OPEN, GETUID, KILL, CONNECT, SOCKET, CREAT = 2, 102, 62, 42, 41, 85  # numbers of system calls
+OPEN, GETUID, KILL, CONNECT, SOCKET, CREAT, WRITE = 2, 102, 62, 42, 41, 85, 1  # numbers of system calls
 
 
 def has_landlock():
@@ -63,6 +63,17 @@ class Escape(hostile.Hostile):
         self.assertGreaterEqual(got.pop(f"{CREAT} {home}/mine/kept 384"), 0, "its own folder")
         self.assertEqual(got, {call: result for call, result in calls.items() if result is not None})
         self.assertFalse(os.path.exists(landing))
+        self.daemon_is_well()
+
+    def test_what_a_kernel_writes_to_standard_error_is_logged_as_its_vgpus(self):
+        self.node.create("mine", owner_uid=TENANT.pw_uid)
+        text = "weir:all-is-well\nweir:\x1b[2J\n"
+        program = self.start([ESCAPE, f"{WRITE} 2 {text} {len(text)}"], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)
+        out, _ = program.communicate(timeout=e2e.PATIENCE)
+        self.assertEqual((program.returncode, out), (0, f"{len(text)}\n"), "the kernel wrote it")
+        said = "weir: the executor of 'mine' says: weir:"
+        e2e.wait_for(lambda: f"{said}all-is-well\n{said}?[2J\n" in self.node.log_text(), "the log has both lines")
+        self.assertNotIn("\nweir:all", self.node.log_text())
         self.daemon_is_well()
 
     def test_a_kernel_that_writes_anywhere_fails_its_own_run_only(self):
