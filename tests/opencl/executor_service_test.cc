@@ -78,6 +78,27 @@ TEST_F(ExecutorWithATimeout, ACrashEndsTheExecutorAndTheClientSeesIt) {
   EXPECT_EQ(Await(), -SIGSEGV);
 }
 
+class ExecutorWithABuildTimeout : public Executor {
+ protected:
+  void SetUp() override { Start({"--build-timeout", "1"}); }
+};
+TEST_F(ExecutorWithABuildTimeout, EndsWhenABuildDoesNot) {
+  RawClient client = Connected();
+  const std::uint32_t device = kDevice;
+  client.Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
+  // Macros that double 22 times: four million statements.
+  std::string source = "#define A0 v = v * 3 + get_global_id(0);\n";
+  for (int i = 1; i <= 22; ++i) {
+    const std::string before = " A" + std::to_string(i - 1);
+    source += "#define A" + std::to_string(i) + before + before + "\n";
+  }
+  source += "kernel void k(global ulong* o) { ulong v = 0; A22 o[0] = v; }";
+  client.Send(wire::CreateProgram{.id = 90, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf(source))});
+  client.Send(wire::Build{.request = 90, .program = 90});
+  EXPECT_TRUE(client.Gone(seconds(60)));
+  EXPECT_EQ(Await(), 4);
+}
+
 TEST_F(Executor, SilentConnectionsBlockNoOther) {
   Connected();  // it listens
   std::vector<platform::Fd> silent;

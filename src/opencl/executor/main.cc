@@ -64,6 +64,8 @@ void Declare(weir::platform::ServiceOptions& options, Arguments& arguments) {
                      "end after this time without a client");
   options.AddSeconds("--kernel-timeout", executor.kernel_timeout, weir::Duration{0}, kLongest,
                      "time limit of a kernel, after which the executor ends (default: none)");
+  options.AddSeconds("--build-timeout", executor.build_timeout, weir::milliseconds(1), kLongest,
+                     "time limit of a build, after which the executor ends (default: 600)");
   options.AddFlag("--list", arguments.list, "print the devices and end; with --library only those of that library");
 }
 

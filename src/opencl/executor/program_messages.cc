@@ -9,6 +9,7 @@
 #include "opencl/executor/build_options.h"
 #include "opencl/executor/header_folder.h"
 #include "opencl/executor/slices.h"
+#include "platform/clock.h"
 
 namespace weir::opencl {
 namespace {
@@ -294,6 +295,10 @@ void ProgramMessages::RefuseLongNames(std::uint32_t request, Program& program) {
   client_.replies->AnswerWith(request, CL_OUT_OF_RESOURCES, wire::BuildFacts{});
 }
 
+ProgramMessages::Building::Building(ProgramMessages& of) : of_(of) {
+  of_.building_since_ns_.store(platform::NowNs(), std::memory_order_relaxed);
+}
+
 void ProgramMessages::Do(const wire::Build& m) {
   EndBatch();
   Program* program = nullptr;
@@ -305,6 +310,7 @@ void ProgramMessages::Do(const wire::Build& m) {
   if (error == CL_SUCCESS) program->may_slice = program->may_slice && prepared->may_slice;
   bool too_long = false;
   const auto build = [&](const std::string& options) {
+    const Building building(*this);
     return cl_.clBuildProgram(program->native, static_cast<cl_uint>(devices.size()),
                               devices.empty() ? nullptr : devices.data(), options.c_str(), nullptr, nullptr);
   };
@@ -359,11 +365,13 @@ void ProgramMessages::Do(const wire::Compile& m) {
   pointers.reserve(names.size());
   for (const std::string& name : names) pointers.push_back(name.c_str());
   if (error == CL_INVALID_BUILD_OPTIONS) error = CL_INVALID_COMPILER_OPTIONS;
-  if (error == CL_SUCCESS)
+  if (error == CL_SUCCESS) {
+    const Building building(*this);
     error = cl_.clCompileProgram(program->native, static_cast<cl_uint>(devices.size()),
                                  devices.empty() ? nullptr : devices.data(), prepared->options.c_str(),
                                  static_cast<cl_uint>(headers.size()), headers.empty() ? nullptr : headers.data(),
                                  pointers.empty() ? nullptr : pointers.data(), nullptr, nullptr);
+  }
   for (const wire::IncludedFile& header : m.headers) client_.Free(header.ticket);
   AnswerBuild(m.request, error, program);
 }
@@ -383,6 +391,7 @@ void ProgramMessages::Do(const wire::Link& m) {
   const auto options = MakeBuildOptions("", m.options);
   if (error == CL_SUCCESS && !options) error = CL_INVALID_LINKER_OPTIONS;
   if (error == CL_SUCCESS) {
+    const Building building(*this);
     program->native = cl_.clLinkProgram(program->context->native, static_cast<cl_uint>(devices.size()),
                                         devices.empty() ? nullptr : devices.data(), options->c_str(),
                                         static_cast<cl_uint>(inputs.size()), inputs.empty() ? nullptr : inputs.data(),

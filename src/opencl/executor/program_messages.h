@@ -2,6 +2,7 @@
 // Programs: source and binaries from the client, and results of builds to the client.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -26,7 +27,21 @@ class ProgramMessages {
   void Do(const proto::cl::Link& m);
   void Do(const proto::cl::GetBinary& m);
 
+  /// The time since which the driver has been building a program; 0: it is not. For the watchdog, in another thread.
+  [[nodiscard]] std::int64_t BuildingSinceNs() const { return building_since_ns_.load(std::memory_order_relaxed); }
+
  private:
+  /// Notes that the driver builds, as long as it lives.
+  class Building {
+   public:
+    explicit Building(ProgramMessages& of);
+    ~Building() { of_.building_since_ns_.store(0, std::memory_order_relaxed); }
+    Building(const Building&) = delete;
+    Building& operator=(const Building&) = delete;
+
+   private:
+    ProgramMessages& of_;
+  };
   [[nodiscard]] std::vector<cl_device_id> DevicesOf(const proto::cl::IdList& ids, cl_int& error) const;
   cl_int ChargeProgram(Program& program, std::uint64_t bytes) const;
   void RefuseLongNames(std::uint32_t request, Program& program);
@@ -38,6 +53,7 @@ class ProgramMessages {
   const Client& client_;
   ClientObjects& objects_;
   Batches& batches_;
+  std::atomic<std::int64_t> building_since_ns_{0};
 };
 
 }  // namespace weir::opencl

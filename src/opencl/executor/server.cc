@@ -314,6 +314,14 @@ void Server::Tick(std::int64_t now_ns) {
 }
 
 void Server::Watch(const Session& session, std::int64_t now_ns) const {
+  // A compiler cannot be cancelled, and what it takes of the processors is not charged.
+  if (const std::int64_t since_ns = session.BuildingSinceNs();
+      since_ns != 0 && now_ns - since_ns > options_.build_timeout.count()) {
+    Say("a build of " + session.program() + " has not ended for " +
+        std::to_string(options_.build_timeout.count() / 1'000'000) + " ms: this executor ends, and every client of '" +
+        options_.vgpu + "' loses its device");
+    std::_Exit(4);
+  }
   if (options_.kernel_timeout.count() == 0) return;
   // A batch may wait behind one of another queue, which may take as long. Twice that time is too long for every batch,
   // although others end meanwhile.

@@ -30,7 +30,8 @@ struct ExecutorOptions {
   PeerSources peers;            // executors that may run parts
   double copy_bytes_per_s = 0;  // with elastic memory: of a modelled link to the device; 0: not limited
   Duration idle_exit_after = seconds(10);
-  Duration kernel_timeout{};  // zero: none
+  Duration kernel_timeout{};              // zero: none
+  Duration build_timeout = seconds(600);  // of a program, by the driver's compiler
 };
 
 /// Runs until it is idle or receives SIGTERM. Errors: no driver, or no such device.

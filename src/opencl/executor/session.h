@@ -40,6 +40,8 @@ class Session {
   /// watchdog.
   [[nodiscard]] std::int64_t BusySinceNs() const;
   [[nodiscard]] std::int64_t OldestSinceNs() const;
+  /// The time since which the driver has been building a program for this session; 0: it is not.
+  [[nodiscard]] std::int64_t BuildingSinceNs() const { return program_messages_.BuildingSinceNs(); }
   /// Called by another thread at every poll: charges batches in flight for the GPU time used so far.
   void ChargeInFlight(std::int64_t now_ns);
 
