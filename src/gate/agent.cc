@@ -374,7 +374,7 @@ void Agent::PublishDescription() {
   process.meter.store(static_cast<std::uint32_t>(meter_), std::memory_order_relaxed);
   std::memcpy(process.renderer, renderer_, sizeof renderer_);
   process.off_screen.store(off_screen_ ? 1 : 0, std::memory_order_relaxed);
-  if (api_ != proto::Api::kOpenCl) PublishMemory();  // an executor reports its memory by ReportUse
+  if (api_ != proto::Api::kOpenCl) PublishMemory(/*claiming=*/false);  // an executor reports its memory by ReportUse
 }
 
 void Agent::AbandonInChild() noexcept {

@@ -43,7 +43,7 @@ inline constexpr Duration kAnswerLatest = seconds(5);
 inline constexpr Duration kPlaceRetryMax = milliseconds(500);
 
 /// Upper bound of the time for which a process waits for another one whose claim to memory does not fit beside its own.
-inline constexpr Duration kClaimWait = milliseconds(100);
+inline constexpr Duration kClaimWait = seconds(2);
 
 /// Upper bound of a frame interval; longer values are clamped.
 inline constexpr Duration kPaceIntervalMax = seconds(10);
@@ -193,7 +193,9 @@ class Agent {
   Result<std::unique_ptr<Attachment>> TryAttach(std::int64_t deadline_ns, Answer& answer);
   Result<std::unique_ptr<Attachment>> ReadAnswer(platform::Fd socket, Answer& answer);
   void PublishDescription();
-  void PublishMemory();
+  void PublishMemory(bool claiming);
+  void EndClaim();
+  bool IsConnected(Attachment& attachment);
   /// Attaches if an attempt is due. The ticket must be passed to Withdraw.
   Ticket ArriveForMemory() noexcept;
   bool Claim(const Attachment& attachment, std::uint64_t bytes);

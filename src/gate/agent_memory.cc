@@ -38,18 +38,39 @@ bool HasWords(const Attachment& attachment) { return attachment.process().header
 
 Ticket Agent::ArriveForMemory() noexcept {
   const bool first = attach_count_.load(std::memory_order_relaxed) == 0 && !asked_.exchange(true);
-  return Arrive(platform::NowNs(), first ? kFirstAttachWait : kAttachWait);
+  const Duration wait = first ? kFirstAttachWait : kAttachWait;
+  Ticket ticket = Arrive(platform::NowNs(), wait);
+  if (ticket.attachment == nullptr || IsConnected(*ticket.attachment)) return ticket;
+  Withdraw(ticket);
+  return Arrive(platform::NowNs(), wait);
 }
 
-/// Publishes what the process holds. Requires mutex_.
-void Agent::PublishMemory() {
+/// The daemon gives the word of a connection that has ended to another process, also if this one still lives.
+bool Agent::IsConnected(Attachment& attachment) {
+  const MemoryLock lock(mutex_);
+  return StillThere(attachment, platform::NowNs(), true);
+}
+
+/// Publishes what the process holds. Requires mutex_. A thread that holds memory_mutex_ writes the word itself when its
+/// claim has ended: in the middle of a claim the word must not be written by another thread. It lets go of
+/// memory_mutex_ before mutex_, so that a thread that finds memory_mutex_ held is not too late for that write.
+void Agent::PublishMemory(bool claiming) {
   if (!current_) return;
   const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
   proto::ProcessRegion& process = current_->process();
   process.memory_bytes.store(held, std::memory_order_relaxed);
   process.memory_refused.store(refused_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (!claiming && ::pthread_mutex_trylock(&memory_mutex_) != 0) return;
   if (const std::size_t word = WordOf(process); word < proto::kMemoryWords)
     MemoryClaim(current_->vgpu().memory, word, MemoryPagesOf(held), 0).Withdraw();
+  if (!claiming) ::pthread_mutex_unlock(&memory_mutex_);
+}
+
+/// Requires memory_mutex_, and lets go of it.
+void Agent::EndClaim() {
+  const MemoryLock lock(mutex_);
+  PublishMemory(/*claiming=*/true);
+  ::pthread_mutex_unlock(&memory_mutex_);
 }
 
 /// Requires memory_mutex_.
@@ -85,37 +106,34 @@ bool Agent::Claim(const Attachment& attachment, std::uint64_t bytes) {
 bool Agent::ClaimMemory(std::uint64_t bytes) noexcept {
   const Ticket ticket = ArriveForMemory();
   bool taken = false;
-  {
-    const MemoryLock claiming(memory_mutex_);
-    const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
-    std::uint64_t all = 0;
-    const bool fits = !__builtin_add_overflow(held, bytes, &all);
-    const std::uint64_t limit = LimitOf(memory_order());
-    if (fits && ticket.attachment != nullptr)
-      taken = Claim(*ticket.attachment, bytes);
-    else
-      taken = fits && (limit == 0 || all <= limit);
-    if (taken)
-      held_bytes_.store(all, std::memory_order_relaxed);
-    else
-      refused_.fetch_add(1, std::memory_order_relaxed);
-    const MemoryLock lock(mutex_);
-    PublishMemory();
-  }
+  ::pthread_mutex_lock(&memory_mutex_);
+  const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+  std::uint64_t all = 0;
+  const bool fits = !__builtin_add_overflow(held, bytes, &all);
+  const std::uint64_t limit = LimitOf(memory_order());
+  if (fits && ticket.attachment != nullptr)
+    taken = Claim(*ticket.attachment, bytes);
+  else
+    taken = fits && (limit == 0 || all <= limit);
+  if (taken)
+    held_bytes_.store(all, std::memory_order_relaxed);
+  else
+    refused_.fetch_add(1, std::memory_order_relaxed);
+  EndClaim();
   Withdraw(ticket);
   return taken;
 }
 
 void Agent::ReleaseMemory(std::uint64_t bytes) noexcept {
-  const MemoryLock claiming(memory_mutex_);
+  ::pthread_mutex_lock(&memory_mutex_);
   const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
   held_bytes_.store(held - std::min(held, bytes), std::memory_order_relaxed);
-  const MemoryLock lock(mutex_);
-  PublishMemory();
+  EndClaim();
 }
 
 MemoryUse Agent::UsedMemory() noexcept {
-  const Ticket ticket = ArriveForMemory();
+  // A question does not wait for a place in a vGPU that is full.
+  const Ticket ticket = ArriveNow(platform::NowNs(), kAttachWait);
   MemoryUse use{.limit = LimitOf(memory_order()), .held = held_bytes_.load(std::memory_order_relaxed)};
   if (ticket.attachment != nullptr && HasWords(*ticket.attachment))
     use.held = HeldPages(ticket.attachment->vgpu().memory) * proto::kMemoryPageBytes;

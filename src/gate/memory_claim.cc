@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace weir::gate {
 namespace {
@@ -37,11 +38,13 @@ std::uint64_t HeldPages(const proto::MemoryTable& table) {
 // Sequentially consistent, like the reads in Decide: of two processes that announce, one at least reads the other's
 // claim.
 bool MemoryClaim::Announce() {
-  if (gives_way_)
-    for (std::size_t i = 0; i < word_; ++i)
-      if (ClaimedIn(table_.words[i].load(std::memory_order_seq_cst)) > 0) return false;
-  gives_way_ = false;
-  others_ = earlier_ = later_ = 0;
+  others_ = earlier_ = later_ = print_ = 0;
+  if (gives_way_) {
+    for (std::size_t word = 0; word < proto::kMemoryWords; ++word) LookAt(word);
+    if (earlier_ > 0 && HeldByOthers() + earlier_ + held_ + more_ > limit_) return false;
+    gives_way_ = false;
+    others_ = earlier_ = later_ = print_ = 0;
+  }
   table_.words[word_].store(WordOf(held_, more_), std::memory_order_seq_cst);
   return true;
 }
@@ -52,18 +55,26 @@ void MemoryClaim::LookAt(std::size_t word) {
   if (word == word_) return;
   const std::uint64_t seen = table_.words[word].load(std::memory_order_seq_cst);
   others_ += HeldIn(seen);
+  print_ = (print_ ^ HeldIn(seen)) * 0x100000001B3;  // FNV-1a
   (word < word_ ? earlier_ : later_) += ClaimedIn(seen);
 }
 
+std::uint64_t MemoryClaim::HeldByOthers() const {
+  return others_ + table_.executors_pages.load(std::memory_order_seq_cst);
+}
+
 MemoryClaim::Answer MemoryClaim::Conclude(std::uint64_t limit_pages) {
+  limit_ = limit_pages;
   const std::uint64_t own = std::uint64_t{held_} + more_;
-  const std::uint64_t held = others_ + table_.executors_pages.load(std::memory_order_seq_cst);
+  const std::uint64_t held = HeldByOthers();
   if (own <= kHalf && held + earlier_ + later_ + own <= limit_pages) {
     table_.words[word_].store(WordOf(static_cast<std::uint32_t>(own), 0), std::memory_order_seq_cst);
     return Answer::kTaken;
   }
   const bool room = own <= kHalf && held + own <= limit_pages;
-  gives_way_ = room && earlier_ > 0;
+  if (!room && own <= std::min(kHalf, limit_pages) && std::exchange(no_room_print_, print_) != print_)
+    return Answer::kAgain;  // stays announced
+  gives_way_ = room && held + earlier_ + own > limit_pages;
   if (!room || gives_way_) Withdraw();
   return room ? Answer::kAgain : Answer::kRefused;
 }

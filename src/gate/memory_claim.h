@@ -3,10 +3,14 @@
 // which it alone writes. It announces a claim there, reads all words, and then takes the memory or withdraws.
 //
 //   Announce ─▶ Decide ─┬ all that is held and claimed is within the limit ─▶ kTaken: the claim is held now
-//      ▲                ├ what is held leaves no room ──────────────────────▶ kRefused: withdrawn
-//      │                ├ only claims in later words leave no room ─▶ kAgain: stays announced ─────────┐
-//      │                └ a claim in an earlier word leaves no room ─▶ kAgain: withdrawn until that    │
-//      └───────────────────────────────────────────────────────────── claim has ended ─────────────────┘
+//      ▲                ├ what is held leaves no room, twice the same ──────▶ kRefused: withdrawn
+//      │                ├ what is held leaves no room ──────────────────────▶ kAgain: stays announced ─────┐
+//      │                ├ only claims in later words leave no room ─────────▶ kAgain: stays announced ─────┤
+//      │                └ claims in earlier words leave no room ────────────▶ kAgain: withdrawn until they │
+//      └──────────────────────────────────────────────────────────────────── leave room ──────────────────┘
+//
+// One pass over the words is no picture of one moment: memory that moves from a word behind the reader to one before it
+// is counted twice. So a claim is refused when two passes have read the same.
 //
 // Never more than the limit is held: of two claims, the one that was announced later reads the other one. Of claims
 // that do not fit together, the one in the earliest word stays announced and wins. A process that ends leaves one word,
@@ -15,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "proto/gate_layout.h"
 
@@ -34,7 +39,7 @@ class MemoryClaim {
   MemoryClaim(proto::MemoryTable& table, std::size_t word, std::uint32_t held, std::uint32_t more)
       : table_(table), word_(word), held_(held), more_(more) {}
 
-  /// False: an earlier claim is in the way, as at the last Decide. The caller tries again.
+  /// False: earlier claims still leave no room, as at the last Decide. The caller tries again.
   [[nodiscard]] bool Announce();
   /// Must follow Announce. After kAgain, the caller announces and decides again.
   [[nodiscard]] Answer Decide(std::uint64_t limit_pages);
@@ -45,10 +50,15 @@ class MemoryClaim {
   void Withdraw() const;
 
  private:
+  [[nodiscard]] std::uint64_t HeldByOthers() const;
+
   proto::MemoryTable& table_;
   const std::size_t word_;
   const std::uint32_t held_, more_;
   bool gives_way_ = false;                              // the claim was withdrawn for an earlier one
+  std::uint64_t limit_ = 0;                             // at the last Conclude, in pages
+  std::uint64_t print_ = 0;                             // fingerprint of what others hold, of this pass
+  std::optional<std::uint64_t> no_room_print_;          // of the last pass that found no room
   std::uint64_t others_ = 0, earlier_ = 0, later_ = 0;  // held by others; claimed in earlier and in later words
 };
 

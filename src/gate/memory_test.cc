@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of programs: several agents of a vGPU, and the daemon's end.
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "tests/harness/gate_fixture.h"
@@ -17,6 +19,7 @@ class ProgramMemory : public Gate {
   void Limit(std::uint32_t slots) {
     host().With([slots](VgpuGate& gate) { gate.Publish({.memory_limit_slots = slots}); });
   }
+  Agent MakeAgent(const std::string& program = "test") { return Agent(path_, proto::Api::kCuda, program); }
   /// How many blocks of `bytes` the agent gets.
   static int Fill(Agent& agent, std::uint64_t bytes = kQuarter) {
     int blocks = 0;
@@ -165,12 +168,59 @@ TEST_F(ProgramMemory, OfAProgramThatWritesNonsenseIsItsVgpusAffair) {
   EXPECT_EQ(std::ranges::max(Reported()), 1ULL << 50) << "clamped";
 }
 
+// The daemon ends the connection of a process that does not answer it, and gives the word to another one.
+TEST_F(ProgramMemory, IsNeverWrittenIntoAWordOfAnotherProcess) {
+  Agent agent = MakeAgent();
+  Attached(agent);
+  EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+  host().With([](VgpuGate& gate) { gate.Detach(gate.processes().begin()->first); });
+  RawClient next(path_);
+  ASSERT_TRUE(next.Attach(proto::Api::kCuda));
+  ASSERT_EQ(next.process().memory_word, 1U);
+  EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+  EXPECT_EQ(next.vgpu().memory.words[0], 0U);
+  Attached(agent);
+  EXPECT_EQ(agent.attach_count(), 2U);
+  EXPECT_EQ(next.vgpu().memory.words[1] >> 32, MemoryPagesOf(2 * kQuarter));
+}
+
+TEST_F(ProgramMemory, NeedsNoWordInProgramsOfOtherApis) {
+  RawClient game(path_);
+  ASSERT_TRUE(game.Attach(proto::Api::kGl));
+  EXPECT_EQ(game.process().memory_word, 0U);
+}
+
+// A thread that passes the gate for the first time, or whose meter changes, describes the process while another one
+// claims memory.
+TEST_F(ProgramMemory, StaysAnnouncedWhenTheProcessIsDescribedMeanwhile) {
+  Agent agent = MakeAgent();
+  Attached(agent);
+  EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+  RawClient other(path_);  // it has announced a claim that leaves no room, and is stopped
+  ASSERT_TRUE(other.Attach(proto::Api::kCuda));
+  proto::MemoryTable& table = other.vgpu().memory;
+  proto::AtomicU64& stopped = table.words[other.process().memory_word - 1];
+  const std::uint32_t claimed = MemoryPagesOf(2 * kQuarter);
+  stopped = claimed;
+  bool taken = false;
+  std::thread claiming([&] { taken = agent.ClaimMemory(2 * kQuarter); });
+  EXPECT_TRUE(WaitUntil([&] { return (table.words[0] & 0xFFFFFFFF) == claimed; }));
+  for (int i = 0; i < 3; ++i) {
+    agent.Describe(proto::MeterKind::kTimerQuery, "card");
+    EXPECT_EQ(table.words[0] & 0xFFFFFFFF, claimed);
+  }
+  stopped = 0;
+  claiming.join();
+  EXPECT_TRUE(taken);
+  EXPECT_EQ(table.words[0] >> 32, MemoryPagesOf(3 * kQuarter));
+}
+
 TEST_F(ProgramMemory, OfAProcessWithoutAWordIsRefusedWhereThereIsALimit) {
   std::vector<RawClient> others;
   others.reserve(proto::kMemoryWords);
   for (std::size_t i = 0; i < proto::kMemoryWords; ++i) {
     others.emplace_back(path_);
-    ASSERT_TRUE(others.back().Attach());
+    ASSERT_TRUE(others.back().Attach(proto::Api::kCuda));
     ASSERT_EQ(others.back().process().memory_word, i + 1);
   }
   Agent agent = MakeAgent();
@@ -181,7 +231,7 @@ TEST_F(ProgramMemory, OfAProcessWithoutAWordIsRefusedWhereThereIsALimit) {
   others.erase(others.begin() + 5);
   ASSERT_TRUE(WaitUntil([this] { return host().Processes() == proto::kMemoryWords; }));
   RawClient next(path_);
-  ASSERT_TRUE(next.Attach());
+  ASSERT_TRUE(next.Attach(proto::Api::kCuda));
   EXPECT_EQ(next.process().memory_word, 6U) << "the word of the one that has left";
 }
 

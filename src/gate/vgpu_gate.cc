@@ -137,7 +137,9 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, co
   if (!shared) return Refuse(std::move(connection), shared.error());
   proto::InitHeader(region->mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
                     proto::kProcessRegionBytes, id.value);
-  const std::uint32_t word = *shared == &programs_ ? FreeMemoryWord() : 0;
+  // Programs of other APIs claim no memory.
+  const bool claims = *shared == &programs_ && hello->api == proto::Api::kCuda;
+  const std::uint32_t word = claims ? FreeMemoryWord() : 0;
   region->mapping.As<proto::ProcessRegion>()->memory_word.store(word, std::memory_order_relaxed);
   const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
   std::array<int, proto::kWelcomeFds> fds{};

@@ -139,7 +139,9 @@ class Session : public std::enable_shared_from_this<Session> {
     const Limits& limits = shared_->limits;
     const std::uint64_t bytes = parser_->chunked() ? limits.request_bytes : parser_->content_length().value_or(0);
     if (bytes <= kLargeBody) return true;
-    std::string client = holder_.role.empty() ? address_ : holder_.role + ":" + holder_.name;
+    std::string client = !holder_.role.empty() ? holder_.role + ":" + holder_.name
+                         : !address_.empty()   ? address_
+                                               : "uid " + std::to_string(peer_.uid);
     const auto of = shared_->large_bytes_of.find(client);
     if (shared_->large_bytes + bytes > limits.large_bytes ||
         (of != shared_->large_bytes_of.end() ? of->second : 0) + bytes > limits.large_bytes_of_one)

@@ -35,9 +35,10 @@ struct Limits {
   std::size_t connections = 128;              // further connections are closed at once
   std::size_t connections_per_address = 128;  // the same limit for each peer address; TCP only
   /// Bytes of the bodies over kLargeBody that are received or handled at the same time, of all clients and of one: the
-  /// holder of a token, else a peer address. Further ones get status 503 before they are read.
+  /// holder of a token, else a peer address or the user of a Unix socket. Further ones get status 503 before they are
+  /// read.
   std::size_t large_bytes = std::size_t{512} << 20;
-  std::size_t large_bytes_of_one = std::size_t{256} << 20;
+  std::size_t large_bytes_of_one = std::size_t{128} << 20;
   Refuse refuse{};  // empty: no request is refused
   /// Lines in the head of every reply, also of a reply to a malformed request.
   std::vector<std::pair<std::string, std::string>> headers{};

@@ -7,8 +7,9 @@
 //        └ no place      ├──────────────────────┴────── ends ────────┘
 //                        └ gives way: all places of those that wait are taken, and another connection comes
 //
-// A connection that waits gives way if its address, or its token's name once it is known, has the most connections that
-// wait, and more than the newcomer's address; of these, the one that came first.
+// A connection that waits gives way if its address has the most connections that wait, and more than the newcomer's
+// address; of these, the one that came first. Connections whose token is known give way only if no other can, by their
+// token's name instead of their address.
 //
 // Pure, except for a mutex.
 #pragma once
@@ -68,10 +69,11 @@ class Door {
     if (all_ >= limits_.all || limits_.waiting == 0) return nullptr;
     if (!address.empty() && same >= limits_.waiting_per_address) return nullptr;
     if (waiting_.size() >= limits_.waiting) {
-      Place& leaves = WhoGivesWay();
-      if (Together(leaves) <= same) return nullptr;
-      EndWaiting(leaves);
-      if (leaves.give_way_) leaves.give_way_();
+      Place* leaves = WhoGivesWay(/*named=*/false, same);
+      if (leaves == nullptr) leaves = WhoGivesWay(/*named=*/true, same);
+      if (leaves == nullptr) return nullptr;
+      EndWaiting(*leaves);
+      if (leaves->give_way_) leaves->give_way_();
     }
     auto place = std::make_unique<Place>(*this, std::move(address), std::move(give_way));
     ++all_;
@@ -89,11 +91,16 @@ class Door {
   [[nodiscard]] std::size_t Together(const Place& place) const {
     return place.name_.empty() ? waiting_from_.at(place.address_) : of_.at(place.name_).waiting;
   }
-  [[nodiscard]] Place& WhoGivesWay() const {
-    Place* found = waiting_.front();
-    for (Place* const place : waiting_)
-      if (Together(*place) > Together(*found)) found = place;
-    return *found;
+  /// Null: none of those that have a name, or have none, is together with more than `same`.
+  [[nodiscard]] Place* WhoGivesWay(bool named, std::size_t same) const {
+    Place* found = nullptr;
+    std::size_t most = same;
+    for (Place* const place : waiting_) {
+      if (place->name_.empty() == named || Together(*place) <= most) continue;
+      found = place;
+      most = Together(*place);
+    }
+    return found;
   }
   bool Name(Place& place, const std::string& name) {
     const std::lock_guard lock(mutex_);

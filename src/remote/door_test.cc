@@ -79,17 +79,20 @@ TEST(Door, AConnectionOfTheAddressWithTheMostGivesWayToANewcomer) {
   EXPECT_EQ(ended.back(), "third");
 }
 
-TEST(Door, AConnectionOfTheTokenWithTheMostGivesWayToo) {
-  Door door({.waiting = 3});
-  int ended = 0;
+TEST(Door, ConnectionsOfATokenGiveWayLast) {
+  Door door({.waiting = 4});
+  int strangers = 0, tenants = 0;
   Places places;
-  for (int i = 0; i < 3; ++i) places.push_back(door.Come("192.0.2." + std::to_string(i), [&ended] { ++ended; }));
-  for (int i = 1; i < 3; ++i) EXPECT_TRUE(places[static_cast<std::size_t>(i)]->Name("game"));
-  places.push_back(door.Come("192.0.2.9", nullptr));
-  EXPECT_EQ(ended, 1);
-  places[0].reset();  // it was not the one that gave way, so that its place is free
-  EXPECT_TRUE(door.Come("192.0.2.8", nullptr));
-  EXPECT_EQ(ended, 1);
+  for (int i = 0; i < 3; ++i) {
+    places.push_back(door.Come("192.0.2.1", [&tenants] { ++tenants; }));
+    EXPECT_TRUE(places.back()->Name("game"));
+  }
+  places.push_back(door.Come("192.0.2.2", [&strangers] { ++strangers; }));
+  places.push_back(door.Come("192.0.2.3", [&strangers] { ++strangers; }));
+  EXPECT_EQ(strangers, 1) << "although its address has fewer";
+  EXPECT_TRUE(places.back()->Name("other"));
+  places.push_back(door.Come("192.0.2.4", nullptr));
+  EXPECT_EQ(tenants, 1) << "all have tokens: one of the token that has the most";
 }
 
 /// However many addresses try, each with as many connections as it can get: a connection from an address of which none

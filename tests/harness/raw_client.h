@@ -43,8 +43,10 @@ class RawClient {
   }
 
   /// Sends Hello and maps the regions in the reply. False: refused, or no daemon.
-  bool Attach() {
-    if (!Send(proto::AttachMessage{GoodHello()})) return false;
+  bool Attach(proto::Api api = proto::Api::kGl) {
+    proto::Hello hello = GoodHello();
+    hello.api = api;
+    if (!Send(proto::AttachMessage{hello})) return false;
     const auto message = Receive();
     if (!message || !std::holds_alternative<proto::Welcome>(*message) || fds_.size() != proto::kWelcomeFds)
       return false;

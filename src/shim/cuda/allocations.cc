@@ -16,8 +16,15 @@ constexpr std::size_t IndexOf(Allocations::Kind kind) { return static_cast<std::
 
 std::uint64_t Allocations::Add(const Block& block) {
   const BlocksLock lock(mutex_);
-  const auto [at, added] = blocks_[IndexOf(block.kind)].try_emplace(block.handle, block);
-  return added ? 0 : std::exchange(at->second, block).bytes;
+  Block numbered = block;
+  numbered.number = next_++;
+  const auto [at, added] = blocks_[IndexOf(block.kind)].try_emplace(block.handle, numbered);
+  return added ? 0 : std::exchange(at->second, numbered).bytes;
+}
+
+std::uint64_t Allocations::Next() {
+  const BlocksLock lock(mutex_);
+  return next_;
 }
 
 Allocations::Block Allocations::Take(Kind kind, std::uint64_t handle) {
@@ -26,14 +33,15 @@ Allocations::Block Allocations::Take(Kind kind, std::uint64_t handle) {
   return block ? block.mapped() : Block{};
 }
 
-std::vector<Allocations::Block> Allocations::TakeOf(CudaHandle context) {
+std::vector<Allocations::Block> Allocations::TakeOf(CudaHandle context, std::uint64_t before) {
   const BlocksLock lock(mutex_);
   std::vector<Block> taken;
-  for (auto& blocks : blocks_) {
-    for (const auto& [handle, block] : blocks)
-      if (block.context == context) taken.push_back(block);
-    std::erase_if(blocks, [context](const auto& one) { return one.second.context == context; });
-  }
+  for (auto& blocks : blocks_)
+    std::erase_if(blocks, [&](const auto& one) {
+      const bool ends = one.second.context == context && one.second.number < before;
+      if (ends) taken.push_back(one.second);
+      return ends;
+    });
   return taken;
 }
 

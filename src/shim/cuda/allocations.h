@@ -28,6 +28,7 @@ class Allocations {
     std::uint64_t handle = 0;  // the address, or the array's handle
     std::uint64_t bytes = 0;
     CudaHandle context = nullptr;  // that ends it; null: memory of a pool, which no context owns
+    std::uint64_t number = 0;      // in the order in which blocks were added; given by Add
   };
   /// Physical memory of cuMemCreate.
   struct Physical {
@@ -46,8 +47,11 @@ class Allocations {
   std::uint64_t Add(const Block& block);
   /// A block of 0 bytes: there is none.
   Block Take(Kind kind, std::uint64_t handle);
-  /// All blocks of a context; with null, those that no context owns.
-  std::vector<Block> TakeOf(CudaHandle context);
+  /// The number of the next block.
+  [[nodiscard]] std::uint64_t Next();
+  /// The blocks of a context with numbers below `before`; with null, those that no context owns. `before`: Next() at a
+  /// time when the context still lived, because another thread may have made a new context with the same handle.
+  std::vector<Block> TakeOf(CudaHandle context, std::uint64_t before);
   void PutBack(const Block& block);
 
   std::uint64_t AddPhysical(std::uint64_t handle, std::uint64_t bytes);
@@ -71,6 +75,7 @@ class Allocations {
   };
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  std::uint64_t next_ = 0;
   std::unordered_map<std::uint64_t, Block> blocks_[2];  // by kind
   std::unordered_map<std::uint64_t, Name> names_;
   std::map<std::uint64_t, Mapping> mappings_;

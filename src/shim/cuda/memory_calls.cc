@@ -148,10 +148,17 @@ CudaResult FreeToPool(CudaPointer pointer, CudaHandle stream, bool per_thread, C
   return IsCapturing(stream, per_thread) ? call() : Free(Kind::kMemory, pointer, call);
 }
 
-void EndContext(CudaHandle context) {
+/// The blocks of a context that the driver has ended. `before`: Next() before the driver was asked to.
+void EndContext(CudaHandle context, std::uint64_t before) {
   std::uint64_t bytes = 0;
-  for (const Allocations::Block& block : Held().TakeOf(context)) bytes += block.bytes;
+  for (const Allocations::Block& block : Held().TakeOf(context, before)) bytes += block.bytes;
   Release(bytes);
+}
+
+std::uint64_t NextBlock() {
+  std::uint64_t next = 0;
+  Aside([&] { next = Held().Next(); });
+  return next;
 }
 
 /// Primary contexts by device, as the program has got them.
@@ -172,13 +179,13 @@ bool IsActive(int device) {
 }
 
 /// After a call that may have ended a device's primary context. `reset`: it has, and the device's pools with it.
-void PrimaryEnded(int device, bool reset) {
+void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   std::atomic<CudaHandle>* const primary = PrimaryOf(device);
   const CudaHandle context = primary != nullptr ? primary->load() : nullptr;
   if (context == nullptr || (!reset && IsActive(device))) return;
   Aside([&] {
-    EndContext(context);
-    if (reset) EndContext(nullptr);
+    EndContext(context, before);
+    if (reset) EndContext(nullptr, before);
   });
 }
 
@@ -350,11 +357,12 @@ WEIR_EXPORT CudaResult cuMemUnmap(CudaPointer address, size_t size) {
 
 // -- Contexts --------------------------------------------------------------------------------------------------------
 
-#define WEIR_DESTROY(name)                                                             \
-  WEIR_EXPORT CudaResult name(CudaHandle context) {                                    \
-    const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(context);   \
-    if (result == kSuccess && context != nullptr) Aside([&] { EndContext(context); }); \
-    return result;                                                                     \
+#define WEIR_DESTROY(name)                                                                     \
+  WEIR_EXPORT CudaResult name(CudaHandle context) {                                            \
+    const std::uint64_t before = NextBlock();                                                  \
+    const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(context);           \
+    if (result == kSuccess && context != nullptr) Aside([&] { EndContext(context, before); }); \
+    return result;                                                                             \
   }
 WEIR_DESTROY(cuCtxDestroy)
 WEIR_DESTROY(cuCtxDestroy_v2)
@@ -368,8 +376,9 @@ WEIR_EXPORT CudaResult cuDevicePrimaryCtxRetain(CudaHandle* context, int device)
 
 #define WEIR_END_PRIMARY(name, reset)                                        \
   WEIR_EXPORT CudaResult name(int device) {                                  \
+    const std::uint64_t before = NextBlock();                                \
     const CudaResult result = Driver<CudaResult(int)>(kCall_##name)(device); \
-    if (result == kSuccess) PrimaryEnded(device, reset);                     \
+    if (result == kSuccess) PrimaryEnded(device, reset, before);             \
     return result;                                                           \
   }
 WEIR_END_PRIMARY(cuDevicePrimaryCtxRelease, false)

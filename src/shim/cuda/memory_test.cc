@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "shim/cuda/allocations.h"
 #include "shim/cuda/array_size.h"
 #include "shim/cuda/hooks.h"
 #include "shim/cuda/streams.h"
@@ -312,6 +313,20 @@ TEST_F(CountedMemory, OfAContextEndsWithIt) {
   driver.fails = false;
   cuCtxDestroy_v2(&FakeDriver::own_context);
   EXPECT_EQ(gate.held, 12U) << "memory of a pool and of another context";
+}
+
+// The driver may give the handle to another thread, which allocates before this one has forgotten the old blocks.
+TEST(AllocationsOfAContext, DoNotIncludeThoseOfTheNextContextWithItsHandle) {
+  Allocations held;
+  int place = 0;
+  const CudaHandle context = &place;
+  held.Add({.handle = 1, .bytes = 10, .context = context});
+  const std::uint64_t before = held.Next();
+  held.Add({.handle = 2, .bytes = 20, .context = context});
+  const auto ended = held.TakeOf(context, before);
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].bytes, 10U);
+  EXPECT_EQ(held.Take(Allocations::Kind::kMemory, 2).bytes, 20U);
 }
 
 TEST_F(CountedMemory, OfAPrimaryContextEndsWhenItIsReleasedForTheLastTimeOrReset) {
