@@ -80,6 +80,7 @@ class OpenCl(OpenClTenants):
         self.node.kill()
         self.node.start()
         e2e.wait_for(lambda: executors_of(self.node, "a") == [executor], "it attaches to the next daemon")
+        self.addCleanup(lambda: os.path.exists(f"/proc/{executor}") and os.kill(executor, signal.SIGKILL))
         os.kill(executor, signal.SIGSTOP)  # it does not see that it is detached
         status, body = self.node.call("DELETE", "/v1/vgpus/a?force=true")
         self.assertEqual(status, 200, body)
