@@ -36,7 +36,9 @@ void CopyBoxTo(M& message, const Piece& piece) {
 
 Status Mover::Start() {
   if (std::exchange(started_, true)) return Ok();
-  // Buffers and staged contents keep their places, so each part must be as large as on the old node.
+  // Buffers and staged contents keep their places, so the arena must be as large as on the old node. A vGPU whose
+  // memory is smaller although its arena is as large fails later, when its objects are made (nodes of different
+  // versions).
   if (entry_.arena.bytes < old_.arena_bytes + opencl::kSpareBytes)
     return Fail(Errc::kResourceExhausted,
                 "the new node's vGPU has less memory than the program was shown: its arena has " +

@@ -48,7 +48,7 @@ class AddressSpace {
   /// A new name of the memory, or one more of the same.
   unsigned long long NameOf(const PhysicalPtr& physical);
   [[nodiscard]] PhysicalPtr Find(unsigned long long handle) const;
-  /// Ends one name. Null: there is none.
+  /// Removes one of the handles that name the memory. Returns null if the handle is not known.
   PhysicalPtr EndName(unsigned long long handle);
 
  private:

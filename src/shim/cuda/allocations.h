@@ -45,7 +45,7 @@ class Allocations {
   /// Returns the bytes of a block that had the same handle: the program has freed that one by a function that Weir does
   /// not know.
   std::uint64_t Add(const Block& block);
-  /// A block of 0 bytes: there is none.
+  /// Removes a block and returns it. Returns a block of 0 bytes if the handle is not known.
   Block Take(Kind kind, std::uint64_t handle);
   /// The number of the next block.
   [[nodiscard]] std::uint64_t Next();
