@@ -50,6 +50,7 @@ struct ServeFlags {
   bool quiet = false;
   std::string executor_users = "own";
   std::vector<std::string> executor_reads;
+  Bytes executor_memory{};
   bool require_isolation = false;
 };
 
@@ -380,6 +381,7 @@ Result<int> RunServe(const Session& session, const ServeFlags& flags) {
       return Fail(Errc::kInvalidArgument, "--executor-reads " + path + ": there is no such file or folder");
     options.executor_reads.push_back(std::filesystem::absolute(path));
   }
+  options.executor_memory = flags.executor_memory;
   options.require_isolation = flags.require_isolation;
   WEIR_TRY_STATUS(daemon::Serve(options));
   return 0;
@@ -419,6 +421,10 @@ void AddServe(Command app, Session& session) {
   command.Add("--executor-reads", "PATH", flags->executor_reads,
               "A folder or file that executors with users of their own may read beside those of the system and of the "
               "driver, or a device file that they may open; may be repeated");
+  command.AddParsed(
+      "--executor-memory", "SIZE", flags->executor_memory, ParseBytes,
+      "The machine's memory that an executor with a user of its own may use, as 8GiB, files in a tmpfs included "
+      "(default: three quarters of it; all executors together have seven eighths)");
   command.AddFlag("--require-isolation", flags->require_isolation,
                   "Do not serve if a part of the isolation of executors is missing here; 'weir status' names it");
   command.AddFlag("--quiet", flags->quiet, "Print only errors");

@@ -64,6 +64,8 @@ void Declare(platform::ServiceOptions& options, Arguments& arguments) {
   options.Add("--opencl", "SOCKET", arguments.opencl, "compute in the vGPU with this OpenCL socket");
   options.Add("--user-of", "DIR", service.user_of,
               "run module hosts as the owner of this folder, for root (default: as this user)");
+  options.Add("--groups", "DIR", service.groups,
+              "run them in the control group of this folder that is named by that owner's number; may be repeated");
   options.AddFlag("--direct", arguments.direct, "compute by the system's OpenCL, past every vGPU");
   options.Add("--run-dir", "DIR", arguments.run_dir, "folder of modules.sock (default: the daemon's)");
   options.Add("--socket", "PATH", arguments.socket, "listen at PATH instead");

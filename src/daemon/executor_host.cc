@@ -70,6 +70,46 @@ void ExecutorHost::Kill() const {
   if (pid_ != 0) ::kill(pid_, SIGKILL);  // a child that was not reaped: no other process can have this pid
 }
 
+/// How the executor is started, without its standard error.
+platform::SpawnSpec ExecutorHost::SpecOf(const ExecutorUser& user) const {
+  platform::SpawnSpec spec{
+      .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
+               tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
+               fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
+               std::string(core::NameOf(tenant_.partition))},
+      .kept_fd = listener_.get(),
+      .no_output = true,  // what kernels print is not the daemon's
+      .as = user.as,
+      .confined = true,
+      .files = user.files,
+      .processes_max = user.processes_max,
+      .groups = user.group_entries,
+      .expendable = true,
+      .environment = setup_.environment};
+  if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
+  if (!setup_.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", setup_.device});
+  if (setup_.cpus > 0) spec.argv.insert(spec.argv.end(), {"--cpus", std::to_string(setup_.cpus)});
+  if (setup_.kernel_timeout.count() > 0)
+    spec.argv.insert(spec.argv.end(), {"--kernel-timeout", fmt::format("{}", SecondsOf(setup_.kernel_timeout))});
+  if (setup_.copy_bytes_per_s > 0)
+    spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
+  for (const std::string& peer : setup_.peers) spec.argv.insert(spec.argv.end(), {"--peer", peer});
+  if (!setup_.peer_list.empty()) spec.argv.insert(spec.argv.end(), {"--peer-list", setup_.peer_list});
+  for (const uid_t portal : user.portals) spec.argv.insert(spec.argv.end(), {"--portal", std::to_string(portal)});
+  spec.environment.insert(spec.environment.end(), user.environment.begin(), user.environment.end());
+  if (spec.files) {
+    spec.files->reads = FilesThatExecutorsRead({.program = setup_.program,
+                                                .library = setup_.library,
+                                                .peer_list = setup_.peer_list,
+                                                .environment = spec.environment,
+                                                .more = setup_.reads});
+    spec.files->devices = DeviceFilesOf(setup_.gpu);
+    for (const std::string& path : setup_.reads)
+      if (path.starts_with("/dev/")) spec.files->devices.push_back(path);
+  }
+  return spec;
+}
+
 void ExecutorHost::OnClient() {
   if (setup_.program.empty()) return Refuse("this daemon has no executor: weir-executor is not installed beside weir");
   if (const Duration wait = backoff_.Wait(platform::Now()); wait > Duration{0})
@@ -84,41 +124,10 @@ void ExecutorHost::OnClient() {
     return Refuse("the executor can't be started: " + platform::ErrnoError("its standard error", errno).message);
   platform::Fd errors(error_ends[0]);
   const platform::Fd errors_of_executor(error_ends[1]);
-  platform::SpawnSpec spec{
-      .argv = {setup_.program, "--listener", std::to_string(listener_.get()), "--attach", tenant_.attach, "--vgpu",
-               tenant_.vgpu, "--owner", std::to_string(tenant_.owner), "--idle-exit",
-               fmt::format("{}", tenant_.ephemeral ? kEphemeralIdleSeconds : kIdleSeconds), "--partition",
-               std::string(core::NameOf(tenant_.partition))},
-      .kept_fd = listener_.get(),
-      .error_fd = errors_of_executor.get(),
-      .no_output = true,  // what kernels print is not the daemon's
-      .as = std::move(user->as),
-      .confined = true,
-      .files = std::move(user->files),
-      .processes_max = user->processes_max,
-      .expendable = true,
-      .environment = setup_.environment};
-  if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});
-  if (!setup_.device.empty()) spec.argv.insert(spec.argv.end(), {"--device", setup_.device});
-  if (setup_.cpus > 0) spec.argv.insert(spec.argv.end(), {"--cpus", std::to_string(setup_.cpus)});
-  if (setup_.kernel_timeout.count() > 0)
-    spec.argv.insert(spec.argv.end(), {"--kernel-timeout", fmt::format("{}", SecondsOf(setup_.kernel_timeout))});
-  if (setup_.copy_bytes_per_s > 0)
-    spec.argv.insert(spec.argv.end(), {"--copy-bandwidth", fmt::format("{}", setup_.copy_bytes_per_s / 1e9)});
-  for (const std::string& peer : setup_.peers) spec.argv.insert(spec.argv.end(), {"--peer", peer});
-  if (!setup_.peer_list.empty()) spec.argv.insert(spec.argv.end(), {"--peer-list", setup_.peer_list});
-  for (const uid_t portal : user->portals) spec.argv.insert(spec.argv.end(), {"--portal", std::to_string(portal)});
-  spec.environment.insert(spec.environment.end(), user->environment.begin(), user->environment.end());
-  if (spec.files) {
-    spec.files->reads = FilesThatExecutorsRead({.program = setup_.program,
-                                                .library = setup_.library,
-                                                .peer_list = setup_.peer_list,
-                                                .environment = spec.environment,
-                                                .more = setup_.reads});
-    spec.files->devices = DeviceFilesOf(setup_.gpu);
-    for (const std::string& path : setup_.reads)
-      if (path.starts_with("/dev/")) spec.files->devices.push_back(path);
-  }
+  platform::SpawnSpec spec = SpecOf(*user);
+  spec.error_fd = errors_of_executor.get();
+  group_ = std::move(user->group);
+  killed_for_memory_ = users_.KilledForMemory(group_);
   const auto pid = platform::Spawn(spec);
   if (!pid) return Refuse("the executor can't be started: " + pid.error().message);
   auto process = platform::OpenPidFd(*pid);
@@ -175,8 +184,10 @@ void ExecutorHost::OnEnd() {
   pid_ = 0;
   process_.Reset();
   const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-  const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
-                                              : fmt::format("exit code {}", WEXITSTATUS(status));
+  std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                        : fmt::format("exit code {}", WEXITSTATUS(status));
+  if (failed && users_.KilledForMemory(group_) > killed_for_memory_)
+    how += ": it used all of the machine's memory that it may have (weir serve --executor-memory)";
   if (failed) {
     ++failures_;
     backoff_.Failed(platform::Now());

@@ -23,6 +23,7 @@
 #include "daemon/fd_watch.h"
 #include "daemon/start_backoff.h"
 #include "platform/fd.h"
+#include "platform/spawn.h"
 
 namespace weir::daemon {
 
@@ -83,6 +84,7 @@ class ExecutorHost {
         tenant_(std::move(tenant)),
         book_(path_ + ".executors") {}
   void Watch();
+  [[nodiscard]] platform::SpawnSpec SpecOf(const ExecutorUser& user) const;
   void OnClient();
   void OnEnd();
   bool ReadErrors();
@@ -108,7 +110,9 @@ class ExecutorHost {
   std::uint64_t starts_ = 0;
   std::uint64_t failures_ = 0;
   StartBackoff backoff_;
-  std::string failed_with_;  // the last failure as text
+  std::string failed_with_;              // the last failure as text
+  std::string group_;                    // ExecutorUser::group of the executor
+  std::uint64_t killed_for_memory_ = 0;  // in its group, when it was started
 };
 
 }  // namespace weir::daemon

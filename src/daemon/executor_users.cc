@@ -25,6 +25,10 @@
 namespace weir::daemon {
 namespace {
 
+/// Until a process that was killed has ended: a large one gives back its memory first.
+constexpr Duration kBetweenRemovals = milliseconds(200);
+constexpr int kRemovalTries = 50;
+
 struct Home {
   std::string name;
   uid_t uid = 0;
@@ -83,6 +87,14 @@ std::string ClosedToOthers(const std::string& path) {
   return {};
 }
 
+/// Removes the groups of users that have no folder below `homes`. A group in which a process is still ending stays
+/// until the next call.
+void RemoveUnused(const platform::ControlGroups& groups, const std::string& homes) {
+  std::set<std::string> used;
+  for (const Home& home : HomesIn(homes)) used.insert(std::to_string(home.uid));
+  groups.RemoveUnused(used);
+}
+
 }  // namespace
 
 std::vector<std::string> ExecutorUsers::Missing() const { return MissingIsolation(own_); }
@@ -101,11 +113,25 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
   }
   const std::string home = HomeOf(ephemeral ? ".of-" + std::to_string(owner) : vgpu);
   WEIR_TRY(const uid_t uid, OwnUser(home));
+  const unsigned processes_max = ephemeral ? kEphemeralProcessesMax : platform::kTenantProcessesMax;
+  std::string group;
+  std::vector<std::string> entries;
+  if (own_.groups) {
+    group = std::to_string(uid);
+    WEIR_TRY_STATUS(own_.groups->Set(group, {.memory_bytes = own_.memory_bytes, .processes = processes_max}));
+    entries = own_.groups->EntriesOf(group);
+  }
   return ExecutorUser{.as = platform::RunAs{.uid = uid, .gid = uid, .groups = GroupsOfGpus()},
-                      .processes_max = ephemeral ? kEphemeralProcessesMax : platform::kTenantProcessesMax,
+                      .processes_max = processes_max,
+                      .group = std::move(group),
+                      .group_entries = std::move(entries),
                       .files = platform::FileRights{.writes_below = home},
                       .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home},
                       .portals = PortalsFor(vgpu)};
+}
+
+std::uint64_t ExecutorUsers::KilledForMemory(const std::string& group) const {
+  return own_.groups && !group.empty() ? own_.groups->KilledForMemory(group) : 0;
 }
 
 std::vector<uid_t> ExecutorUsers::Portals() const {
@@ -174,6 +200,13 @@ void ExecutorUsers::KeepOnly(const std::set<std::string>& vgpus) {
     else if (!vgpus.contains(home.name))
       Forget(home.name);
   }
+  if (own_.groups) RemoveUnused(*own_.groups, homes_);
+}
+
+void ExecutorUsers::RemoveUnusedGroups() const {
+  if (!own_.groups) return;
+  RemoveUnused(*own_.groups, homes_);
+  own_.groups->RemoveIfEmpty();
 }
 
 // The files are removed by a process of that user: the daemon has no right to a folder that is closed to others, and a
@@ -189,7 +222,20 @@ void ExecutorUsers::Clear(const std::string& left, uid_t uid) {
     std::fprintf(stderr, "weir: %s stays until the next start: %s\n", left.c_str(), process.error().message.c_str());
     return;
   }
-  Reaper::Start(loop_, *pid, std::move(*process), [left] { ::rmdir(left.c_str()); });
+  Reaper::Start(loop_, *pid, std::move(*process), [this, left] {
+    ::rmdir(left.c_str());
+    RemoveUnusedGroupsSoon(kRemovalTries);
+  });
+}
+
+void ExecutorUsers::RemoveUnusedGroupsSoon(int tries) {
+  if (!own_.groups) return;
+  RemoveUnused(*own_.groups, homes_);
+  if (tries <= 1) return;
+  removal_.expires_after(kBetweenRemovals);
+  removal_.async_wait([this, tries](const boost::system::error_code& error) {
+    if (!error) RemoveUnusedGroupsSoon(tries - 1);
+  });
 }
 
 std::string WhyNoOwnUsers(const std::vector<std::string>& paths) {
@@ -204,11 +250,13 @@ std::string WhyNoOwnUsers(const std::vector<std::string>& paths) {
 
 std::vector<std::string> MissingIsolation(const OwnUsers& own) {
   if (!own.why_not.empty()) return {"executors have no users of their own: " + own.why_not};
+  std::vector<std::string> missing;
   if (!platform::FileRules::Supported())
-    return {
+    missing.emplace_back(
         "executors may use files that are open to every user, and all GPUs' device files that are open to them: this "
-        "kernel has no Landlock"};
-  return {};
+        "kernel has no Landlock");
+  if (!own.groups) missing.push_back("executors have no limit of the machine's memory: " + own.why_no_groups);
+  return missing;
 }
 
 std::vector<gid_t> GroupsOfGpus(const std::string& dev) {

@@ -7,6 +7,9 @@
 //   RUN_DIR/homes/.of-UID    of the ephemeral vGPUs of the account UID, which thus keep the compiled kernels
 //   RUN_DIR/homes/.left-N    of a vGPU that was removed, until its processes have ended and its files are gone
 //
+// Where the daemon may make control groups of the kernel, the processes of each user are in a group with a limit of the
+// machine's memory and of processes. It is named by the number of the user, and goes with it.
+//
 // A folder's owner is the record of its user, so a restarted daemon gives a vGPU the same user. A number is used again
 // only after the folder is gone, and as late as possible.
 #pragma once
@@ -14,6 +17,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,6 +25,7 @@
 
 #include "base/result.h"
 #include "daemon/user_range.h"
+#include "platform/control_groups.h"
 #include "platform/spawn.h"
 
 namespace weir::daemon {
@@ -29,6 +34,8 @@ namespace weir::daemon {
 struct ExecutorUser {
   std::optional<platform::RunAs> as{};          // empty: the daemon's user
   unsigned processes_max = 0;                   // 0: no limit
+  std::string group{};                          // its group with limits; empty: none
+  std::vector<std::string> group_entries{};     // of `group`, see SpawnSpec::groups
   std::optional<platform::FileRights> files{};  // without the driver's, which executor_files.h has; absent: no rule
   std::vector<std::string> environment{};       // NAME=VALUE
   std::vector<uid_t> portals{};                 // users of portals that the executor serves
@@ -48,6 +55,10 @@ struct OwnUsers {
   std::string why_not = "not asked for";  // why they get none; empty: they get them
   uid_t first = 0;                        // of UserRange::kCount numbers
   std::vector<PortalUser> portals{};
+  /// Limits of the machine's memory for the processes of each user; absent: they have none.
+  std::optional<platform::ControlGroups> groups{};
+  std::string why_no_groups = "not asked for";
+  std::uint64_t memory_bytes = 0;  // of each group
 
   /// The user of the service with this number, below kForServices; 0: services get no users of their own.
   [[nodiscard]] uid_t OfService(uid_t number) const { return why_not.empty() ? first + kForExecutors + number : 0; }
@@ -71,12 +82,16 @@ class ExecutorUsers {
 
   /// The users of all portals.
   [[nodiscard]] std::vector<uid_t> Portals() const;
+  /// How many processes of the group the kernel has killed because they used more than its limit of memory.
+  [[nodiscard]] std::uint64_t KilledForMemory(const std::string& group) const;
   /// The home of the user of a vGPU that is not ephemeral; empty: executors have no users of their own.
   [[nodiscard]] std::string HomeOf(const std::string& vgpu) const { return HaveOwn() ? homes_ + "/" + vgpu : ""; }
   /// kIo: the user's home can't be made. kResourceExhausted: all numbers are in use.
   Result<ExecutorUser> Of(const std::string& vgpu, uid_t owner, bool ephemeral);
   /// Ends all processes of the vGPU's user and removes its files.
   void Forget(const std::string& vgpu);
+  /// Removes control groups of users that no vGPU has any more, and that of all groups if none is left.
+  void RemoveUnusedGroups() const;
   /// As Forget, for each vGPU that is not in `vgpus`; they were removed while no daemon ran.
   void KeepOnly(const std::set<std::string>& vgpus);
 
@@ -87,12 +102,15 @@ class ExecutorUsers {
   Result<uid_t> NextNumber();
   void SetAside(const std::string& home, uid_t uid);
   void Clear(const std::string& left, uid_t uid);
+  /// A group stays while a process of it is ending, so that this tries it again for a while.
+  void RemoveUnusedGroupsSoon(int tries);
 
   boost::asio::io_context& loop_;
   const std::string run_dir_, homes_;
   const OwnUsers own_;
   uid_t next_ = 0;     // the number to try first; 0: not known yet
   unsigned left_ = 0;  // folders that were renamed so far
+  boost::asio::steady_timer removal_{loop_};
 };
 
 /// The parts of the isolation of executors that are missing with `own`, in words.

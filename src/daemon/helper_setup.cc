@@ -122,6 +122,7 @@ std::vector<std::string> ArgvOf(const ModulesSetup& setup, const MemberSetup* me
                                 "--parent",
                                 std::to_string(parent)};
   if (!setup.home.empty()) argv.insert(argv.end(), {"--user-of", setup.home});
+  for (const std::string& folder : setup.groups) argv.insert(argv.end(), {"--groups", folder});
   argv.insert(argv.end(), setup.options.begin(), setup.options.end());
   if (member == nullptr) return argv;
   const std::vector<std::string> membership = MembershipOf(*member, run_dir, control);

@@ -74,6 +74,7 @@ struct ModulesSetup {
   std::string state_file;              // file with the registered modules
   std::vector<std::string> options{};  // further command-line options of weir-modules
   std::string home{};                  // hosts run as the owner of this folder; empty: as the daemon's user
+  std::vector<std::string> groups{};   // ControlGroups::Folders with the groups of the users of executors
 };
 
 /// The page for browsers (docs/dashboard.md).

@@ -134,6 +134,20 @@ std::string WhyNoOwnUsersFor(const ServeOptions& options, const Places& places,
   return WhyNoOwnUsers(paths);
 }
 
+/// Gives the users of executors groups with limits, if this system lets the daemon make groups.
+void AddGroups(const ServeOptions& options, OwnUsers& users) {
+  const auto machine =
+      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  // The rest is for the daemon and everything else, whatever executors do.
+  auto groups = platform::ControlGroups::Make("weir-" + std::to_string(users.first), {.memory_bytes = machine / 8 * 7});
+  if (groups) {
+    users.groups = std::move(*groups);
+    users.memory_bytes = options.executor_memory.count > 0 ? options.executor_memory.count : machine / 4 * 3;
+  } else {
+    users.why_no_groups = groups.error().message;
+  }
+}
+
 // The services that have users of their own, as numbers of OwnUsers::OfService.
 constexpr uid_t kPortals = 0, kRelays = 1, kFirstGuest = 2;
 uid_t GuestNumber(std::size_t index) { return kFirstGuest + static_cast<uid_t>(index); }
@@ -146,6 +160,28 @@ std::vector<PortalUser> PortalUsersOf(const ServeOptions& options, const OwnUser
   for (std::size_t i = 0; i < options.guests.size(); ++i)
     portals.push_back({.uid = users.OfService(GuestNumber(i)), .vgpu = options.guests[i].vgpu});
   return portals;
+}
+
+/// The users of executors and services, from `range`, which is taken here. Without users of their own, it stays empty.
+Result<OwnUsers> UsersFor(const ServeOptions& options, const Places& places, const std::vector<DeviceSetup>& devices,
+                          std::optional<UserRange>& range) {
+  OwnUsers users{.why_not = WhyNoOwnUsersFor(options, places, devices)};
+  if (users.why_not.empty()) {
+    if (auto taken = UserRange::Take(places.run_dir)) {
+      users.first = taken->first();
+      range.emplace(std::move(*taken));
+      AddGroups(options, users);
+    } else {
+      users.why_not = taken.error().message;
+    }
+  }
+  if (options.guests.size() > OwnUsers::kForServices - kFirstGuest)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("at most {} guests are served", OwnUsers::kForServices - kFirstGuest));
+  users.portals = PortalUsersOf(options, users);
+  if (const auto missing = MissingIsolation(users); options.require_isolation && !missing.empty())
+    return Fail(Errc::kPermissionDenied, "--require-isolation: " + missing.front());
+  return users;
 }
 
 /// Posted twice, so that the reply is sent before the loop stops.
@@ -190,6 +226,7 @@ Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, 
     const MemberSetup* const member = options.member ? &*options.member : nullptr;
     ModulesSetup modules = *options.modules;
     modules.home = users.HomeOf(modules.vgpu);
+    if (users.own().groups) modules.groups = users.own().groups->Folders();
     WEIR_TRY(auto service,
              SupervisedProcess::Start(loop, "service for modules",
                                       ArgvOf(modules, member, places.run_dir, places.socket, ::getpid())));
@@ -206,6 +243,16 @@ Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, 
     kept.push_back(std::move(account));
   }
   return Ok();
+}
+
+/// `quick`: this process has a raised priority.
+void LogStart(const ServeOptions& options, const Places& places, Node& node, bool quick) {
+  std::fprintf(stderr, "weir: serving %s (%s, policy %s%s)\n", places.socket.c_str(),
+               DescribeDevices(node.Devices()).c_str(), node.Devices().front().policy.c_str(),
+               quick ? "" : "; normal priority: wake-ups may be late under load");
+  if (::geteuid() != 0 || options.exit_when_idle || options.executors_as_owners) return;
+  for (const std::string& part : node.executor_users().Missing())
+    std::fprintf(stderr, "weir: missing isolation: %s\n", part.c_str());
 }
 
 }  // namespace
@@ -241,22 +288,8 @@ Status Serve(const ServeOptions& given) {
   const bool wants_parts = options.member && options.member->peers.wanted();
   std::vector<DeviceSetup> devices = DevicesOf(options);
   AddPeersTo(devices, options, places, wants_parts);
-  OwnUsers users{.why_not = WhyNoOwnUsersFor(options, places, devices)};
   std::optional<UserRange> range;
-  if (users.why_not.empty()) {
-    if (auto taken = UserRange::Take(places.run_dir)) {
-      users.first = taken->first();
-      range.emplace(std::move(*taken));
-    } else {
-      users.why_not = taken.error().message;
-    }
-  }
-  if (options.guests.size() > OwnUsers::kForServices - kFirstGuest)
-    return Fail(Errc::kInvalidArgument,
-                fmt::format("at most {} guests are served", OwnUsers::kForServices - kFirstGuest));
-  users.portals = PortalUsersOf(options, users);
-  if (const auto missing = MissingIsolation(users); options.require_isolation && !missing.empty())
-    return Fail(Errc::kPermissionDenied, "--require-isolation: " + missing.front());
+  WEIR_TRY(OwnUsers users, UsersFor(options, places, devices, range));
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
   for (const device::Emulator& setup : options.devices.emulators) {
     WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
@@ -292,14 +325,9 @@ Status Serve(const ServeOptions& given) {
   WEIR_TRY_STATUS(StartHelpers(loop, options, places, node.executor_users(), kept));
   std::unique_ptr<IdleWatch> idle;
   if (options.exit_when_idle) idle = std::make_unique<IdleWatch>(loop, node, options.idle_exit_after);
-  if (!options.quiet)
-    std::fprintf(stderr, "weir: serving %s (%s, policy %s%s)\n", places.socket.c_str(),
-                 DescribeDevices(node.Devices()).c_str(), node.Devices().front().policy.c_str(),
-                 quick ? "" : "; normal priority: wake-ups may be late under load");
-  if (!options.quiet && ::geteuid() == 0 && !options.exit_when_idle && !options.executors_as_owners)
-    for (const std::string& part : node.executor_users().Missing())
-      std::fprintf(stderr, "weir: missing isolation: %s\n", part.c_str());
+  if (!options.quiet) LogStart(options, places, node, quick);
   loop.run();
+  node.executor_users().RemoveUnusedGroups();
   return Ok();
 }
 

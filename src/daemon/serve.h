@@ -34,7 +34,9 @@ struct ServeOptions {
   bool quiet = false;
   bool executors_as_owners = false;           // executors get no users of their own
   std::vector<std::string> executor_reads{};  // absolute paths; see ExecutorSetup::reads
-  bool require_isolation = false;             // do not serve if a part of MissingIsolation is missing
+  /// The machine's memory that the processes of one executor's user may use; zero: three quarters of it.
+  Bytes executor_memory{};
+  bool require_isolation = false;  // do not serve if a part of MissingIsolation is missing
 
   /// Runs kernels of modules in a vGPU; empty: no module service.
   std::optional<ModulesSetup> modules{};

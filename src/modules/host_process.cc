@@ -28,7 +28,8 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context&
                            .kept_fd = theirs.get(),
                            .as = std::move(rights.as),
                            .confined = true,
-                           .processes_max = rights.processes_max};
+                           .processes_max = rights.processes_max,
+                           .groups = std::move(rights.groups)};
   if (rights.files == Files::kNone) spec.files = platform::FileRights{};
   WEIR_TRY(host->pid_, platform::Spawn(spec));
   auto process = platform::OpenPidFd(host->pid_);

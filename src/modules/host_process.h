@@ -33,7 +33,8 @@ class HostProcess {
   struct Rights {
     Files files = Files::kNone;
     std::optional<platform::RunAs> as{};
-    unsigned processes_max = 0;  // of the user, with threads; 0: no limit of its own
+    unsigned processes_max = 0;         // of the user, with threads; 0: no limit of its own
+    std::vector<std::string> groups{};  // SpawnSpec::groups
   };
   /// `argv` is the command line without `--fd`.
   static Result<std::unique_ptr<HostProcess>> Start(boost::asio::io_context& loop, std::vector<std::string> argv,

@@ -22,10 +22,11 @@
 namespace weir::modules {
 
 struct ServiceOptions {
-  std::string host;        // the program weir-module-host
-  std::string opencl;      // the OpenCL socket of the vGPU in which hosts compute; empty: they use the system's OpenCL
-  std::string user_of;     // hosts run as the owner of this folder; empty: as this process's user
-  std::string state_file;  // keeps registered modules across restarts; empty: they are not kept
+  std::string host;     // the program weir-module-host
+  std::string opencl;   // the OpenCL socket of the vGPU in which hosts compute; empty: they use the system's OpenCL
+  std::string user_of;  // hosts run as the owner of this folder; empty: as this process's user
+  std::vector<std::string> groups{};  // folders with a control group for each user, which hosts with a user enter
+  std::string state_file;             // keeps registered modules across restarts; empty: they are not kept
   std::string placement = std::string(core::kDefaultPlacement);
   std::uint32_t units = 0;                // compute units of a part of a device; 0: whole devices
   std::uint32_t concurrent_max = 16;      // concurrent runs on a device (16 on Fermi: gCloud, section III)

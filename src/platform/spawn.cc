@@ -58,6 +58,13 @@ void BeExpendable() {
     const ssize_t written = ::write(file.get(), kFigure.data(), kFigure.size());
 }
 
+/// Enters the group of this file, which is a cgroup.procs.
+bool EnterGroup(const std::string& entry) {
+  constexpr std::string_view kThisProcess = "0";
+  const Fd file(::open(entry.c_str(), O_WRONLY | O_CLOEXEC));
+  return file && ::write(file.get(), kThisProcess.data(), kThisProcess.size()) > 0;
+}
+
 /// Prepares this child for its program. False: `errno` says why.
 bool Prepare(const SpawnSpec& spec) {
   ::setpgid(0, 0);
@@ -66,6 +73,7 @@ bool Prepare(const SpawnSpec& spec) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, spec.error_fd >= 0 ? SIG_IGN : SIG_DFL);
   if (spec.expendable) BeExpendable();  // with the right to it, the figure also becomes the least one for the program
+  if (!std::ranges::all_of(spec.groups, EnterGroup)) return false;
   if (spec.as && !Become(*spec.as)) return false;
   const rlimit processes{spec.processes_max, spec.processes_max};
   if (spec.processes_max > 0 && ::setrlimit(RLIMIT_NPROC, &processes) != 0) return false;

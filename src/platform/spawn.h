@@ -43,6 +43,8 @@ struct SpawnSpec {
   bool confined = false;              // see confinement.h; for programs that execute code of tenants
   std::optional<FileRights> files{};  // with `confined`; absent: what the user may do
   unsigned processes_max = 0;         // of the user, with threads; 0: no limit of its own
+  std::vector<std::string>
+      groups{};  // ControlGroups::EntriesOf the group that the child enters, as this process's user
   /// The kernel ends such a program before others when the machine has no memory left.
   bool expendable = false;
   /// All other processes of the user `as` are killed before the program starts. Requires `confined`, and a user other

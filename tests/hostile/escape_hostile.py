@@ -76,6 +76,29 @@ class Escape(hostile.Hostile):
         self.assertNotIn("\nweir:all", self.node.log_text())
         self.daemon_is_well()
 
+    def test_a_kernel_that_takes_the_machines_memory_ends_its_own_executor_only(self):
+        if hostile.why_no_groups():
+            self.skipTest(hostile.why_no_groups())
+        self.node.kill()
+        self.node.arguments = (*self.node.arguments, "--executor-memory", "1GiB")
+        self.node.start()
+        for name in ("mine", "other"):
+            self.node.create(name, owner_uid=TENANT.pw_uid)
+        other = self.start([hostile.LOOP, "600", "65536", "200", "4"], "other", user=TENANT)
+        self.wait_busy("other")
+        before = executors_of(self.node, "other")
+        for mib, status in ((64, 0), (2048, 2)):
+            program = self.start([ESCAPE, "hoard", str(mib)], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)
+            out, _ = program.communicate(timeout=e2e.PATIENCE)
+            self.assertEqual((program.returncode, out == ""), (status, status != 0), f"{mib} MiB: {out}")
+        e2e.wait_for(lambda: "signal 9: it used all of the machine's memory that it may have" in self.node.log_text(),
+                     "the log says why it ended")
+        self.assertIsNone(other.poll())
+        self.assertEqual(executors_of(self.node, "other"), before)
+        self.wait_busy("other")
+        self.finds_its_device("mine")  # another executor serves the next program
+        self.daemon_is_well()
+
     def test_a_kernel_that_writes_anywhere_fails_its_own_run_only(self):
         for name in ("mine", "other"):
             self.node.create(name, owner_uid=TENANT.pw_uid)

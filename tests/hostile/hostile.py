@@ -47,6 +47,43 @@ def why_no_second_user():
     return ""
 
 
+def cgroup_folders():
+    """The folders where the kernel's control groups that limit memory and processes are made, by controller."""
+    found = {}
+    with open("/proc/self/mountinfo") as mounts:
+        for line in mounts:
+            before, after = line.rstrip("\n").split(" - ", 1)
+            folder, kind, options = before.split()[4], after.split()[0], after.split()[2].split(",")
+            if kind == "cgroup2":
+                with open(os.path.join(folder, "cgroup.controllers")) as controllers:
+                    options = controllers.read().split()
+            if kind in ("cgroup", "cgroup2"):
+                for controller in {"memory", "pids"} & set(options):
+                    found[controller] = folder
+    return found
+
+
+def why_no_groups():
+    """The reason why no control groups can be made here; empty: they can."""
+    folders = cgroup_folders()
+    if set(folders) != {"memory", "pids"}:
+        return "no control groups that limit memory and processes are mounted here"
+    for folder in set(folders.values()):
+        try:
+            os.mkdir(os.path.join(folder, f"weir-try-{os.getpid()}"))
+            os.rmdir(os.path.join(folder, f"weir-try-{os.getpid()}"))
+        except OSError as error:
+            return f"no control group can be made in {folder}: {error.strerror}"
+    return ""
+
+
+def groups_of(pid):
+    """The control groups of a process that limit memory and processes, as paths in their hierarchies."""
+    with open(f"/proc/{pid}/cgroup") as lines:
+        all_groups = [line.rstrip("\n").split(":", 2) for line in lines]
+    return {path for _, controllers, path in all_groups if not controllers or {"memory", "pids"} & set(controllers.split(","))}
+
+
 STRANGER = user_named("nobody")
 TENANT = user_named("games", "daemon")
 

@@ -25,7 +25,10 @@ class Users(hostile.Hostile):
             return {int(uid) for line in status if line.startswith("Uid:") for uid in line.split()[1:]}
 
     def test_the_executor_of_each_vgpu_has_a_user_of_its_own_and_what_it_compiles_is_closed_to_others(self):
-        self.assertEqual(self.node.get("/v1/status")["isolation"], {"executor_users": "own", "missing": []})
+        isolation = self.node.get("/v1/status")["isolation"]
+        self.assertEqual(isolation["executor_users"], "own")
+        if not hostile.why_no_groups():
+            self.assertEqual(isolation["missing"], [])
         seen = set()
         for name, user in (("roots", ROOT), ("mine", TENANT), ("mine2", TENANT)):
             self.node.create(name, owner_uid=user.pw_uid)
@@ -129,6 +132,35 @@ class Users(hostile.Hostile):
             with open(f"/proc/{executors_of(self.node, name)[0]}/oom_score_adj") as figure:
                 self.assertGreaterEqual(int(figure.read()), 500, "the kernel ends it before others when no memory is left")
 
+    def test_each_executor_is_in_a_group_with_limits_that_goes_with_its_vgpu(self):
+        if hostile.why_no_groups():
+            self.skipTest(hostile.why_no_groups())
+        groups = {}
+        for name in ("mine", "other"):
+            self.node.create(name, owner_uid=TENANT.pw_uid)
+            self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=TENANT)
+            self.wait_busy(name)
+            user = self.users_of(name).pop()
+            groups[name] = [group for group in hostile.groups_of(executors_of(self.node, name)[0]) if group != "/"]
+            self.assertTrue(groups[name])
+            for group in groups[name]:
+                self.assertRegex(group, f"^/weir-{hostile.FIRST_OWN // 10**9}[0-9]*/{user}$")
+
+        def folders(name):
+            places = {root + group for root in hostile.cgroup_folders().values() for group in groups[name]}
+            return {place for place in places if os.path.exists(place)}
+        self.assertEqual(len(folders("mine")), len(set(hostile.cgroup_folders().values())))
+        self.assertNotIn("/weir-", "".join(hostile.groups_of(self.node.process.pid)), "the daemon is in none of them")
+        # The next daemon finds the executors in their groups.
+        self.node.kill()
+        self.node.start()
+        self.wait_busy("mine")
+        self.assertTrue(folders("mine") and folders("other"))
+        status, body = self.node.call("DELETE", "/v1/vgpus/mine?force=true")
+        self.assertEqual(status, 200, body)
+        e2e.wait_for(lambda: not folders("mine"), "its groups are removed")
+        self.assertTrue(folders("other"))
+
     def test_the_executor_of_another_users_vgpu_refuses_a_stranger(self):
         self.node.create("mine", owner_uid=TENANT.pw_uid)
         program = self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
@@ -181,6 +213,10 @@ class Modules(hostile.Hostile):
         self.assertEqual({int(gid) for gid in host["Gid"].split()}, {user})
         self.assertEqual((host["NoNewPrivs"], host["Seccomp"]), ("1", "2"))
         self.assertEqual(int(host["CapEff"], 16), 0)
+        if not hostile.why_no_groups():
+            groups = hostile.groups_of(host["Pid"]) - {"/"}
+            self.assertTrue(groups)
+            self.assertEqual({os.path.basename(group) for group in groups}, {str(user)}, "the group of its user")
         store = os.path.join(self.node.state_dir, "modules")
         blobs = [os.path.join(store, blob) for blob in os.listdir(store)]
         self.assertTrue(blobs)

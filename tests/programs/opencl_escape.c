@@ -6,6 +6,7 @@
  *                             arguments, separated by blanks: "2 /etc/shadow 0" opens a file. What is not a number is
  *                             passed as the address of the text
  *   opencl_escape scribble    the kernel writes to an address that is not its own
+ *   opencl_escape hoard MIB   the kernel takes this much of the machine's memory, and prints its address
  *
  * Prints the result of each call, a negative errno, on a line of its own. Exits with 2 when a call of OpenCL failed. */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -25,6 +26,13 @@ static const char* source =
     "  long r;\n"
     "  __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(n), \"D\"(a), \"S\"(b), \"d\"(c) : \"rcx\", \"r11\", "
     "\"memory\");\n"
+    "  *result = r;\n"
+    "}\n"
+    /* mmap of anonymous memory; 0x8022: MAP_PRIVATE, MAP_ANONYMOUS and MAP_POPULATE */
+    "kernel void hoard(global long *result, long bytes) {\n"
+    "  long r;\n"
+    "  __asm__ volatile(\"mov $0x8022, %%r10; mov $-1, %%r8; xor %%r9, %%r9; syscall\" : \"=a\"(r) : \"a\"(9L), "
+    "\"D\"(0L), \"S\"(bytes), \"d\"(3L) : \"rcx\", \"r8\", \"r9\", \"r10\", \"r11\", \"memory\");\n"
     "  *result = r;\n"
     "}\n"
     "kernel void scribble(global long *result, long where) { *(volatile global long *)where = *result; }\n";
@@ -86,13 +94,13 @@ int main(int argc, char** argv) {
   check(error, "clCreateBuffer");
   text = clCreateBuffer(context, CL_MEM_READ_WRITE, kText, NULL, &error);
   check(error, "clCreateBuffer");
-  const int scribbles = strcmp(argv[1], "scribble") == 0;
-  cl_kernel kernel = clCreateKernel(program, scribbles ? "scribble" : "escape", &error);
+  const int scribbles = strcmp(argv[1], "scribble") == 0, hoards = argc == 3 && strcmp(argv[1], "hoard") == 0;
+  cl_kernel kernel = clCreateKernel(program, scribbles ? "scribble" : hoards ? "hoard" : "escape", &error);
   check(error, "clCreateKernel");
-  if (scribbles) {
-    const cl_long where = 8;
+  if (scribbles || hoards) {
+    const cl_long number = hoards ? strtoll(argv[2], NULL, 10) << 20 : 8;
     check(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
-    check(clSetKernelArg(kernel, 1, sizeof where, &where), "clSetKernelArg");
+    check(clSetKernelArg(kernel, 1, sizeof number, &number), "clSetKernelArg");
     printf("%lld\n", (long long)run(kernel));
     return 0;
   }
