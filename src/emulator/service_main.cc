@@ -140,7 +140,8 @@ int main(int argc, char** argv) {
   Arguments arguments;
   platform::ServiceOptions options("weir-emulated-gpu", kAbout);
   options.Add("--devices", "FILE|NAME", arguments.devices,
-              "a description of devices, or one of: one-small-card, four-cards, two-unlike-cards");
+              "a description of devices, or one of: one-small-card, two-unlike-cards, four-cards, "
+              "four-concurrent-cards, one-card-for-products, one-card-of-18-slots, one-card-that-is-sold");
   options.Add("--socket", "PATH", arguments.socket, "where drivers connect");
   options.AddParent(arguments.parent, "end when this process has ended and no driver is connected");
   options.AddFlag("--json", arguments.json, "the accounts as JSON");
