@@ -123,7 +123,7 @@ def hello(path, kind, message):
     there = connect(path, (KINDS[kind],), blocking=True)
     if there is None:
         return say("refused")
-    there.settimeout(5)
+    there.settimeout(100)
     try:
         there.send(bytes.fromhex(message))
     except BrokenPipeError:

@@ -57,7 +57,7 @@ class Versions(hostile.Hostile):
         return answer if answer in ("closed", "silence", "refused") else bytes.fromhex(answer)
 
     def network_answer(self, port, said):
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as there:
+        with socket.create_connection(("127.0.0.1", port), timeout=e2e.PATIENCE) as there:
             there.sendall(said)
             try:
                 return there.recv(4096) or "closed"
