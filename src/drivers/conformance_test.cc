@@ -13,17 +13,21 @@
 #include "drivers/placement_driver.h"
 #include "drivers/slurm_driver.h"
 #include "http/client.h"
+#include "platform/clock.h"
 #include "tests/harness/model_engines.h"
 
 namespace weir::drivers {
 namespace {
+
+/// What a real engine is asked may take this long on a busy host.
+constexpr Duration kPatience = seconds(120);
 
 /// An engine's driver and the actions of its customers.
 class Site {
  public:
   virtual ~Site() = default;
   virtual EngineDriver& driver() = 0;
-  /// Returns the consumer's id; empty: refused, or not granted within seconds.
+  /// Returns the consumer's id; empty: refused.
   virtual std::optional<std::string> Take(std::int64_t shares) = 0;
   virtual void GiveBack(const std::string& consumer) = 0;
   [[nodiscard]] const std::string& gpu() const { return gpu_; }
@@ -110,7 +114,7 @@ class RealPlacementSite final : public Site {
  private:
   Result<http::Answer> Ask(http::Call call) {
     call.headers = {{"OpenStack-API-Version", kPlacementVersion}, {"X-Auth-Token", "admin"}};
-    return http::AskTcp(place_.host, place_.port, call, seconds(10));
+    return http::AskTcp(place_.host, place_.port, call, kPatience);
   }
   PlacementPlace place_;
   PlacementDriver driver_{{.host_provider = "conformance"},
@@ -140,17 +144,22 @@ class RealSlurmSite final : public Site {
     }
     const std::string job = submitted->text.substr(0, submitted->text.find('\n'));
     jobs_.push_back(job);
-    for (int look = 0; look < 30; ++look) {  // 3 s: Slurm checks waiting jobs every second
-      const auto state = Run({"squeue", "--noheader", "--jobs=" + job, "--format=%T"});
-      if (state && state->text == "RUNNING\n") return job;
+    // Slurm checks waiting jobs every second. A job is refused once Slurm has said for three seconds that it waits for
+    // licences; before that, a busy host has not come to it.
+    const Instant deadline = platform::Now() + kPatience;
+    for (int refused = 0; refused < 30 && platform::Now() < deadline;) {
+      const auto state = Run({"squeue", "--noheader", "--jobs=" + job, "--format=%T %r"});
+      if (state && state->text.starts_with("RUNNING ")) return job;
+      if (state && state->text == "PENDING Licenses\n") ++refused;
       std::this_thread::sleep_for(milliseconds(100));
     }
+    EXPECT_LT(platform::Now(), deadline) << "job " << job << " neither runs nor waits for licences";
     (void)Run({"scancel", job});
     return {};
   }
   void GiveBack(const std::string& job) override {
     (void)Run({"scancel", "--full", job});
-    for (int look = 0; look < 100; ++look) {
+    for (const Instant deadline = platform::Now() + kPatience; platform::Now() < deadline;) {
       const auto state = Run({"squeue", "--noheader", "--states=all", "--jobs=" + job, "--format=%T"});
       if (!state || state->text == "CANCELLED\n") return;
       std::this_thread::sleep_for(milliseconds(100));
@@ -159,7 +168,7 @@ class RealSlurmSite final : public Site {
   }
 
  private:
-  static Result<CommandOutput> Run(const std::vector<std::string>& argv) { return RunCommand(argv, seconds(10)); }
+  static Result<CommandOutput> Run(const std::vector<std::string>& argv) { return RunCommand(argv, kPatience); }
   std::string licence_;
   std::vector<std::string> jobs_;
   SlurmDriver driver_ =

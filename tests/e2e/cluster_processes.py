@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from weir_e2e import BUILD, WEIR, wait_for
+from weir_e2e import BUILD, PATIENCE, WEIR, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODULE = os.path.join(BUILD, "lib/weir/modules/sorting_network.so")
@@ -213,7 +213,7 @@ class Client:
         finally:
             connection.close()
 
-    def ask(self, method, path, body=None, within=30):
+    def ask(self, method, path, body=None, within=PATIENCE):
         deadline = time.monotonic() + within
         while True:
             for address in list(self.managers):
@@ -256,7 +256,7 @@ class Client:
             raise AssertionError(f"run {run}: {status} {reply}")
         return reply
 
-    def wait(self, run, seconds=120):
+    def wait(self, run, seconds=PATIENCE):
         deadline = time.monotonic() + seconds
         while True:
             reply = self.get(f"/v1/runs/{run}?wait_ms={min(2000, int(500 * self.timeout))}")

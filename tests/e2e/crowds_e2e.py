@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import subprocess
-import time
 
 import emulated
 import weir_e2e as e2e
@@ -62,8 +61,8 @@ class WithCrowd(emulated.WithEmulatedNode):
     def keeps_its_cap(self, done, seconds, delta):
         """Whether the device is busy for the cap's part of the time, and no frame passes without the gate."""
         def now():  # the device's busy time: its list of clients is bounded
-            return (done(), self.node.truth()["devices"][0]["busy_ns"]["compute"], self.node.gpu_ns()["capped"],
-                    time.monotonic())
+            truth = self.node.truth()
+            return done(), truth["devices"][0]["busy_ns"]["compute"], self.node.gpu_ns()["capped"], truth["now_ns"] / 1e9
 
         # The debt of the first frames, whose cost nobody can predict, is repaid.
         first = sum(done()["frames"])

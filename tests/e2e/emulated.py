@@ -43,18 +43,20 @@ def used_ns_in(truth, device=0):
     return used
 
 
-def settle(read, seconds, check, times=6):
+def settle(read, seconds, check):
     """What `read` gives, once `check` accepts it: see WithEmulatedNode.settled."""
-    for left in reversed(range(times)):
+    began = time.monotonic()
+    while True:
         time.sleep(seconds)
         value = read()
         try:
             check(value)
             return value
         except AssertionError as error:
-            if left == 0:
+            so_far = time.monotonic() - began
+            if so_far > e2e.PATIENCE:
                 raise
-            print(f"not yet after {seconds * (times - left)} s: {str(error).splitlines()[-1]}")
+            print(f"not yet after {so_far:.0f} s: {str(error).splitlines()[-1]}")
 
 
 def run_promptly(wanted):
@@ -99,29 +101,25 @@ class WithEmulatedNode(e2e.WithNode):
     def make_node(self):
         return EmulatedNode(self.description, *self.serve_arguments)
 
-    def measure_truth(self, programs, seconds, device=0):
-        """The fraction of the device that each program uses over the next `seconds`. `programs`: name to process."""
-        return self.settled(programs, seconds, lambda use: None, device=device)
-
     def settled(self, programs, seconds, check, device=0, afresh=False):
         """The fraction of the device that each program has used since this call, once `check` accepts it. It is read after
-        `seconds`, and while `check` fails again after as long, six times in all. A pause of the host moves a few launches
+        `seconds`, and while `check` fails again after as long, for e2e.PATIENCE. A pause of the host moves a few launches
         from one program to another once, and counts for less the longer the time is. A wrong share stays wrong.
+        The time is the emulator's, of the moment in which it counts.
         `afresh`: each time counts by itself. For checks that all of the device is used: what the host's pauses leave idle
         does not come back, so a later time can't make up for it.
         `programs`: name to process, pid, or several of them."""
         pids = {name: [getattr(one, "pid", one) for one in (program if isinstance(program, list) else [program])]
                 for name, program in programs.items()}
-        before, start = self.node.used_ns(device), time.monotonic()
+        first = self.node.truth()
 
         def used():
-            nonlocal before, start
-            after, now = self.node.used_ns(device), time.monotonic()
-            span = now - start
-            # The emulator knows no process that has not begun to use it.
-            used_by = {name: sum(after.get(pid, 0) - before.get(pid, 0) for pid in mine) for name, mine in pids.items()}
+            nonlocal first
+            last = self.node.truth()
+            before, after, span_ns = used_ns_in(first, device), used_ns_in(last, device), last["now_ns"] - first["now_ns"]
             if afresh:
-                before, start = after, now
-            return {name: ns / span / 1e9 for name, ns in used_by.items()}
+                first = last
+            # The emulator knows no process that has not begun to use it.
+            return {name: sum(after.get(pid, 0) - before.get(pid, 0) for pid in mine) / span_ns for name, mine in pids.items()}
 
         return settle(used, seconds, check)

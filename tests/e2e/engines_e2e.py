@@ -64,10 +64,10 @@ class Started:
             self.stop(process)
 
 
-def took(condition, seconds, what):
+def took(condition, what):
     """Seconds until the condition holds."""
     began = time.monotonic()
-    e2e.wait_for(condition, what, seconds=seconds)
+    e2e.wait_for(condition, what)
     return time.monotonic() - began
 
 

@@ -56,19 +56,24 @@ class NoDaemon(emulated.WithEmulatedNode):
         """All of the device, for half a second."""
         e2e.wait_for(lambda: self.node.used_ns()[program.pid] > before + 500_000_000, "it runs free")
 
+    def keeps_its_cap(self, program):
+        """In some span of four seconds. A program runs free in one in which a busy host gives the daemon no processor for a
+        second, since a stopped daemon counts as dead."""
+        def check(use):
+            print(f"cap {CAP}: {use['slow']:.4f} of the device")
+            self.assertLess(use["slow"], CAP + 0.01)
+
+        self.settled({"slow": program}, 4, check, afresh=True)
+
     def test_programs_continue_unthrottled_without_a_daemon(self):
-        program, before = self.start_capped()
-        time.sleep(2)
-        capped = self.node.used_ns()[program.pid]
-        self.assertLess(capped - before, 500_000_000, "free is more than it had")
+        program, _ = self.start_capped()
+        self.keeps_its_cap(program)
+        before = self.node.used_ns()[program.pid]
         self.node.kill()
-        self.runs_free(program, capped)
+        self.runs_free(program, before)
         self.node.start()
         e2e.wait_for(lambda: self.node.vgpu("slow")["processes"], "it is attached again")
-        time.sleep(1)
-        use = self.measure_truth({"slow": program}, 4)["slow"]
-        print(f"cap {CAP}: {use:.4f} of the device")
-        self.assertLess(use, CAP + 0.01)
+        self.keeps_its_cap(program)
 
     def test_a_stopped_daemon_counts_as_dead(self):
         program, before = self.start_capped()

@@ -112,7 +112,7 @@ run {command} >/run/a & run {command} >/run/b; wait; cat /run/a /run/b; echo "bo
 
     def test_a_guest_that_powers_off_leaves_nothing_and_the_next_one_is_served(self):
         first = self.boot(f"run {few_reads(60)}")
-        e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, "it computes", seconds=90)
+        e2e.wait_for(lambda: self.node.vgpu("vm1")["totals"]["gpu_ns"] > 0, "it computes")
         first.kill()
         self.before_the_next()
         said = self.boot(f"run {few_reads(1)}").said()

@@ -112,9 +112,9 @@ class Shares(emulated.WithEmulatedNode):
         self.node.policy("proportional-share")
         for name in ("shows", "renders"):
             self.node.create(name, weight=50)
-        # Two processes each: one waits at the gate also while a busy host gives the other no processor.
-        programs = {"shows": [self.start(e2e.PHONG, "shows") for _ in range(2)],
-                    "renders": [self.start([OFF_SCREEN, "--frames", "0", *arguments], "renders") for _ in range(2)]}
+        # Three processes each: one waits at the gate also while a busy host gives the others no processor.
+        programs = {"shows": [self.start(e2e.PHONG, "shows") for _ in range(3)],
+                    "renders": [self.start([OFF_SCREEN, "--frames", "0", *arguments], "renders") for _ in range(3)]}
         for name in programs:
             self.wait_frames(name)
         time.sleep(1)
@@ -125,7 +125,7 @@ class Shares(emulated.WithEmulatedNode):
             self.assertAlmostEqual(use["renders"] / total, 0.5, delta=0.02)
             self.assertGreater(total, 0.8)
 
-        self.settled(programs, 8, check)
+        self.settled(programs, 8, check, afresh=True)
 
     def test_readbacks_beside_a_program_that_presents(self):
         self.check_halves("--on", "egl", "--end", "readback")

@@ -99,8 +99,10 @@ class OpenClShares(emulated.WithEmulatedNode, OpenClTenants):
             print({n: f"{r:.1f} tasks/s" for n, r in tasks.items()}, f"marked: {batches:.1f} batches/s")
             self.assertAlmostEqual(tasks["promised"], 50, delta=2.5)
             self.assertAlmostEqual(tasks["marked"], 20, delta=2, msg="four launches between two markers are one task")
-            self.assertGreater(batches, 30, "they pass the gate in more than one batch")
-            self.assertGreater(tasks["other"], 100, "it has no promise of a rate")
+            self.assertGreater(batches, 1.5 * tasks["marked"], "they pass the gate in more than one batch")
+            paced = {v: self.node.vgpu(v)["window"]["pace_share"] for v in tenants}
+            self.assertEqual(paced["other"], 0, "it has no promise of a rate")
+            self.assertGreater(min(paced["promised"], paced["marked"]), 0)
 
         emulated.settle(rates, 4, check)
         top = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "top", "--once", "--no-color"], capture_output=True,

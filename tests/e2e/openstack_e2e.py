@@ -53,7 +53,7 @@ sync_on_startup = true
         self.started.stop(self.process)
 
     def call(self, method, path, body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=e2e.PATIENCE)
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None,
                                {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39",
@@ -114,7 +114,8 @@ class OpenStack(e2e.WithNode):
         self.addCleanup(self.programs.close)
 
     def weir(self, *arguments):
-        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, *arguments], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -126,8 +127,8 @@ class OpenStack(e2e.WithNode):
     def vgpus(self):
         return {v["name"]: v for v in self.node.get("/v1/vgpus")["vgpus"]}
 
-    def sells(self, shares, what, seconds=10):
-        return engines.took(lambda: self.placement.sellable(self.GPU) == shares, seconds, what)
+    def sells(self, shares, what):
+        return engines.took(lambda: self.placement.sellable(self.GPU) == shares, what)
 
     def test_the_conformance_suite(self):
         engines.conformance(self, "RealPlacement", {"WEIR_TEST_PLACEMENT": f"http://127.0.0.1:{self.placement.port}"})
@@ -145,7 +146,7 @@ class OpenStack(e2e.WithNode):
         consumers = [self.placement.take(self.GPU) for _ in range(8)]
         self.assertNotIn(None, consumers)
         self.assertIsNone(self.placement.take(self.GPU), "nothing is sold twice")
-        seconds = engines.took(lambda: len(self.vgpus()) == 8, 20, "each has its vGPU")
+        seconds = engines.took(lambda: len(self.vgpus()) == 8, "each has its vGPU")
         engines.figure(f"openstack: vGPUs of eight consumers after {seconds:.2f} s")
         self.assertEqual(set(self.vgpus()), {"os-" + c for c in consumers})
         self.assertEqual({v["settings"]["cap"] for v in self.vgpus().values()}, {0.125})
@@ -162,7 +163,7 @@ class OpenStack(e2e.WithNode):
         # Another vGPU on the node uses what was returned: nothing more can be granted, and no consumer is evicted.
         for consumer in more[2:]:
             self.placement.give_back(consumer)
-        seconds = engines.took(lambda: len(self.vgpus()) == 10, 10, "their vGPUs go with them")
+        seconds = engines.took(lambda: len(self.vgpus()) == 10, "their vGPUs go with them")
         engines.figure(f"openstack: vGPUs of consumers that left were removed after {seconds:.2f} s")
         self.weir("vgpu", "create", "local", "--cap", "25%")
         seconds = self.sells(10, "what was bought elsewhere isn't sold")
@@ -229,12 +230,13 @@ class OpenStack(e2e.WithNode):
         self.weir("oversell", "strict")
         common = [engines.DRIVER, "--engine", "openstack", "--provider", "n1", "--socket", self.node.socket, "--once"]
         url = f"http://127.0.0.1:{self.placement.port}"
-        done = subprocess.run([*common, "--url", url, "--token", "admin", "--shares", "4"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*common, "--url", url, "--token", "admin", "--shares", "4"], capture_output=True, text=True,
+                              timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.placement.sellable(self.GPU), 4)
-        for arguments, status, says in ((["--url", "https://a", "--token", "x"], 2, "http://HOST"),
+        for arguments, status, says in ((["--url", "ftp://a", "--token", "x"], 2, "it begins with neither https:// nor http://"),
                                         (["--url", url, "--token", "x", "--device", "y"], 3, "no device named 'y'")):
-            done = subprocess.run([*common, *arguments], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*common, *arguments], capture_output=True, text=True, timeout=e2e.PATIENCE)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(says, done.stderr)
 

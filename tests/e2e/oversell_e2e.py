@@ -145,7 +145,7 @@ class Overselling(emulated.WithEmulatedNode):
             mine = sum(part for name, part in use.items() if name != "guest")
             self.assertGreater(mine, 0.95, "all of the device was sold to it, and it wants all")
 
-        self.settled(programs, 8, check)
+        self.settled(programs, 8, check, afresh=True)
 
 
 if __name__ == "__main__":

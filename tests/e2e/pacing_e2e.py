@@ -80,10 +80,12 @@ class Pacing(Programs):
         program = self.launch([WINDOWS, "--single", "--frames", "0"])
         self.check_running()
         time.sleep(0.5)
-        before, start = self.node.used_ns()[program.pid], time.monotonic()
+        first = self.node.truth()
 
         def share():
-            return (self.node.used_ns()[program.pid] - before) / (time.monotonic() - start) / 1e9
+            last = self.node.truth()
+            before, after = (emulated.used_ns_in(truth)[program.pid] for truth in (first, last))
+            return (after - before) / (last["now_ns"] - first["now_ns"])
 
         def check(use):
             print(f"single-buffered, cap 0.05: {use:.4f}")

@@ -46,9 +46,18 @@ class Replay(Traces):
 
     def compare(self, policy):
         self.node.policy(policy)
-        time.sleep(2)  # what was queued under the policy before is done, and the pace is found
-        traces = self.record(self.SECONDS)
-        vgpus = self.replay(traces, "--device", "emulated:" + self.node.description)["vgpus"]
+
+        def recorded():
+            traces = self.record(self.SECONDS)
+            return traces, self.replay(traces, "--device", "emulated:" + self.node.description)["vgpus"]
+
+        # What was queued under the policy before is done after two seconds, and the pace is found. A program that the host
+        # does not run for long is recorded again. A wrong model stays wrong.
+        traces, _ = emulated.settle(recorded, 2, lambda found: self.check_model(policy, found[1]))
+        if policy == "none":
+            self.show_that_the_device_matters(traces)
+
+    def check_model(self, policy, vgpus):
         print(policy)
         for vgpu in vgpus:
             real, model = vgpu["second_half"], vgpu["model_of_second_half"]
@@ -58,8 +67,6 @@ class Replay(Traces):
             real, model = vgpu["second_half"], vgpu["model_of_second_half"]
             self.assertAlmostEqual(model["fps"] / real["fps"], 1, delta=self.RATE_MOST, msg=f"{policy}, {vgpu['name']}")
             self.assertAlmostEqual(model["share"], real["share"], delta=self.SHARE_MOST, msg=f"{policy}, {vgpu['name']}")
-        if policy == "none":
-            self.show_that_the_device_matters(traces)
 
     def show_that_the_device_matters(self, traces):
         """Without its description the device takes whole frames in turn, so that long ones get more of it."""

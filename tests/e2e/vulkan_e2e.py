@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unmodified Vulkan programs on lavapipe pass the gate through the layer (docs/vulkan.md): frames of vkcube, batches of
-a compute program. A busy host slows them down, so that upper bounds hold at once, and lower ones once the host gives
-them the processors."""
+a compute program. A busy host slows them down: what is compared is counted by the kernel or by the daemon, and the time is
+that of frames which the host does not delay."""
 import glob
 import json
 import os
@@ -49,7 +49,8 @@ class WithVulkan(e2e.WithNode):
         frames on."""
         self.wait_frames("a")
         time.sleep(1)
-        before, start = e2e.worker_seconds(program.pid), time.monotonic()
+        # A pause of the host beside a reading of the clock makes the use smaller: it is compared with upper bounds.
+        start, before = time.monotonic(), e2e.worker_seconds(program.pid)
         time.sleep(5)
         return (e2e.worker_seconds(program.pid) - before) / (time.monotonic() - start) / PROCESSORS
 
@@ -182,14 +183,38 @@ class Frames(WithVulkan):
         program = self.start(["vkcube", "--width", "800", "--height", "600"], "a")
         self.wait_frames("a")
 
-        def read():
+        first_charged, first_used = self.at_rest(program)
+
+        def charged_and_used():
+            """Of at least a fifth of a second of a processor."""
+            begun = e2e.worker_seconds(program.pid)
+            e2e.wait_for(lambda: e2e.worker_seconds(program.pid) > begun + 0.2, "its workers work")
+            charged, used = self.at_rest(program)
+            return charged - first_charged, used - first_used
+
+        def check(seconds):
+            charged, used = seconds
+            print(f"charged {charged:.3f} s, used {used:.3f} s")
+            self.assertAlmostEqual(charged / used, 1, delta=0.05)
+
+        emulated.settle(charged_and_used, 0, check)
+
+    def at_rest(self, program):
+        """What vGPU `a` was charged and what its program's workers have used, in seconds of the device: while the program is
+        held at its gate, and both stand still."""
+        self.assertEqual(self.node.call("POST", "/v1/vgpus/a/pause")[0], 200)
+
+        def figures():
             return self.totals("a", "gpu_ns") / 1e9, e2e.worker_seconds(program.pid) / PROCESSORS
 
-        charged, used = read()
-        time.sleep(4)
-        more_charged, more_used = read()
-        print(f"charged {more_charged - charged:.3f} s, used {more_used - used:.3f} s")
-        self.assertAlmostEqual((more_charged - charged) / (more_used - used), 1, delta=0.1)
+        def still():
+            before = figures()
+            time.sleep(0.5)
+            return figures() == before and before
+
+        found = e2e.wait_for(still, "nothing is used or charged any more")
+        self.assertEqual(self.node.call("POST", "/v1/vgpus/a/resume")[0], 200)
+        return found
 
     def test_it_keeps_to_its_cap(self):
         cap = 0.01  # less than the program gets on a host that does much other work
@@ -205,10 +230,7 @@ class Frames(WithVulkan):
         self.start(["vkcube"], "a")
         self.wait_frames("a")
         self.assertEqual(self.node.call("POST", "/v1/vgpus/a/pause")[0], 200)
-        time.sleep(0.5)
-        before = self.totals("a")
-        time.sleep(1)
-        self.assertLessEqual(self.totals("a") - before, 1)
+        e2e.wait_for(lambda: self.node.vgpu("a")["window"]["frames"] == 0, "no frame in a second")
         self.assertEqual(self.node.call("POST", "/v1/vgpus/a/resume")[0], 200)
         self.wait_frames("a")
 
@@ -227,17 +249,25 @@ class Paced(WithVulkan):
         self.node.policy("sla-aware")
         self.start(["vkcube"], "a")
         self.wait_frames("a")
-        time.sleep(1)
-        first, start = self.totals("a"), time.monotonic()
 
-        def rate():
-            return (self.totals("a") - first) / (time.monotonic() - start)
+        def last_frames():
+            """How long each of the last hundred took, and how long without the time that Weir held it, in seconds."""
+            said = self.node.get("/v1/vgpus/a/frames")
+            frames = [dict(zip(said["columns"], frame)) for frame in said["frames"][-100:]]
+            took = [(frame["end_ns"] - frame["begin_ns"]) / 1e9 for frame in frames]
+            return took, [all - (frame["submit_ns"] - frame["present_ns"]) / 1e9 for all, frame in zip(took, frames)]
 
-        def check(fps):
-            print(f"promised {promised}: {fps:.2f} frames/s")
-            self.assertAlmostEqual(fps / promised, 1, delta=0.05)
+        def check(frames):
+            took, own = frames
+            self.assertEqual(len(took), 100)
+            # A frame that takes longer than its interval by itself, as on a busy host, is not held; later ones make up for it.
+            unheld = sum(max(1 / promised, one) for one in own)
+            print(f"promised {promised}: {100 / sum(took):.2f} frames/s, and the host gave time for {100 / unheld:.2f}")
+            self.assertLess(100 / sum(took), promised * 1.05)
+            self.assertLess(sum(took), unheld * 1.05)
 
-        emulated.settle(rate, 4, check)
+        # The host may wake the program late as well. A wrong rate stays wrong.
+        emulated.settle(last_frames, 2, check)
 
 
 class Computing(WithVulkan):
@@ -267,11 +297,13 @@ class Computing(WithVulkan):
         for name, weight in weights.items():
             self.node.create(name, weight=weight)
         self.node.policy("proportional-share")
+        # Two processes each: one waits at the gate also while a busy host gives the other no processor.
         for name in weights:
-            self.start([COMPUTE], name)
+            for _ in range(2):
+                self.start([COMPUTE], name)
         for name in weights:
+            e2e.wait_for(lambda name=name: len(self.node.vgpu(name)["processes"]) == 2, "both are attached")
             self.wait_frames(name)
-        time.sleep(1)
         before = self.node.gpu_ns()
 
         def shares():

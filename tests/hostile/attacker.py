@@ -4,7 +4,9 @@
   silent COUNT SOCKET...      COUNT connections to each socket, without data: prints "MADE of COUNT"; then opens more
   noise SEED ROUNDS PLACE...  random bytes to each place, a socket's path or tcp:PORT
   attach COUNT SOCKET HEX     COUNT connections that send HEX and stay open: prints how many were welcomed
-  hello SOCKET TYPE HEX       one connection that sends HEX: prints the answer's bytes, or "closed" or "silence"
+  hello SOCKET TYPE HEX [SECONDS]
+                              one connection that sends HEX: prints the answer's bytes, or "closed", or "silence" after
+                              SECONDS (100)
   kill                        for each line "PID": kills that process
   region SOCKET HEX           attaches with HEX and overwrites the vGPU's region without end: prints "begun", and at the
                               end how often it wrote
@@ -119,11 +121,11 @@ def attach(count, path, message):
     sys.stdin.read()
 
 
-def hello(path, kind, message):
+def hello(path, kind, message, seconds="100"):
     there = connect(path, (KINDS[kind],), blocking=True)
     if there is None:
         return say("refused")
-    there.settimeout(5)
+    there.settimeout(float(seconds))
     try:
         there.send(bytes.fromhex(message))
     except BrokenPipeError:

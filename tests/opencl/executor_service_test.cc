@@ -68,7 +68,7 @@ TEST_F(ExecutorWithATimeout, EndsWhenAKernelDoesNotAlthoughCommandsOfAnotherQueu
   EXPECT_EQ(Await(), 3);
   others.join();
 }
-TEST_F(ExecutorWithATimeout, ACrashEndsTheExecutorAndTheClientSeesIt) {
+TEST_F(Executor, ACrashEndsItAndTheClientSeesIt) {
   RawClient client = Connected();
   Prepare(client);
   MakeBuffer(client, kOut, 0);

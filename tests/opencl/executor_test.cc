@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "platform/clock.h"
+#include "tests/harness/wait_until.h"
 #include "tests/opencl/executor_process.h"
 
 namespace weir {
@@ -287,8 +288,7 @@ TEST_F(Executor, ADisconnectedClientsMemoryIsFreed) {
                                  .pattern = wire::BytesOf("abcd")});
     client.Send(wire::Flush{.queue = kQueue});
   }
-  for (int i = 0; i < 100 && resident() > before + (32 << 20); ++i) ::usleep(10'000);
-  EXPECT_LT(resident(), before + (32 << 20));
+  EXPECT_TRUE(testing::WaitUntil([&] { return resident() < before + (32 << 20); })) << resident() - before;
 }
 
 TEST_F(Executor, OnlyAClientThatDoesNotReadWaits) {

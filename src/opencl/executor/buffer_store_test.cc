@@ -212,9 +212,9 @@ TEST_F(StoreOfBuffers, WaitersAreServedInOrder) {
   auto pins = std::make_unique<Pins>(store_);
   ASSERT_EQ(Pin(pinned, *pins), Outcome::kThere);
   std::thread one = Session(first, 1);
-  std::this_thread::sleep_for(milliseconds(100));  // long enough to proceed before the next
+  AwaitWaiting(60 * kMiBytes);
   std::thread other = Session(second, 2);
-  std::this_thread::sleep_for(milliseconds(20));
+  std::this_thread::sleep_for(milliseconds(20));  // long enough to proceed before the first, on a host that is not busy
   EXPECT_TRUE(order_.empty());
   pins.reset();
   one.join();
