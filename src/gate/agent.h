@@ -200,6 +200,7 @@ class Agent {
   Ticket ArriveForMemory() noexcept;
   bool Claim(const Attachment& attachment, std::uint64_t bytes);
   bool ClaimWithoutWord(const Attachment& attachment);
+  [[nodiscard]] std::uint64_t MemoryLimit() const;
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
   /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
@@ -238,6 +239,7 @@ class Agent {
   std::atomic<std::uint32_t> refused_{0};                     // allocations; wraps around
   std::atomic<bool> asked_{false};                            // an attempt to attach was made for memory
   bool wordless_said_ = false;                                // guarded by memory_mutex_; the user was told of no word
+  std::atomic<bool> limits_{true};  // the last daemon knows of memory of programs; one of before 1.10 does not
 };
 
 }  // namespace weir::gate
