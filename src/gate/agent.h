@@ -200,6 +200,7 @@ class Agent {
   Ticket ArriveForMemory() noexcept;
   bool Claim(const Attachment& attachment, std::uint64_t bytes);
   bool ClaimWithoutWord(const Attachment& attachment);
+  void GiveUpWord(const Attachment& attachment);
   [[nodiscard]] std::uint64_t MemoryLimit() const;
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);

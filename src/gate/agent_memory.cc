@@ -73,6 +73,16 @@ void Agent::EndClaim() {
   ::pthread_mutex_unlock(&memory_mutex_);
 }
 
+/// A process that attaches again gets another word, perhaps before the daemon has noticed that the connection has
+/// ended. What it holds must not be in both. A daemon that has ended the connection itself may have given the word to
+/// another process, so the word is left as it is unless it still says what this process holds. Requires mutex_.
+void Agent::GiveUpWord(const Attachment& attachment) {
+  const std::size_t word = WordOf(attachment.process());
+  if (word >= proto::kMemoryWords) return;
+  const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+  MemoryClaim(attachment.vgpu().memory, word, MemoryPagesOf(held), 0).GiveUp();
+}
+
 /// The limit of this process's claims, in bytes; 0: none.
 std::uint64_t Agent::MemoryLimit() const {
   return limits_.load(std::memory_order_relaxed) ? LimitOf(memory_order()) : 0;

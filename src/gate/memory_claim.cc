@@ -51,6 +51,11 @@ bool MemoryClaim::Announce() {
 
 void MemoryClaim::Withdraw() const { table_.words[word_].store(WordOf(held_, 0), std::memory_order_seq_cst); }
 
+void MemoryClaim::GiveUp() const {
+  std::uint64_t own = WordOf(held_, 0);
+  table_.words[word_].compare_exchange_strong(own, 0, std::memory_order_seq_cst);
+}
+
 void MemoryClaim::LookAt(std::size_t word) {
   if (word == word_) return;
   const std::uint64_t seen = table_.words[word].load(std::memory_order_seq_cst);

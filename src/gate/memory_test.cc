@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of programs: several agents of a vGPU, and the daemon's end.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -141,6 +143,38 @@ TEST_F(ProgramMemory, IsKnownToADaemonThatComesBack) {
   Agent other = MakeAgent("other");
   Attached(other);
   EXPECT_FALSE(other.ClaimMemory(1));
+  EXPECT_EQ(other.UsedMemory().held, kLimitBytes) << "once";
+}
+
+// The daemon may welcome the process again before it notices that its first connection has ended.
+TEST_F(ProgramMemory, OfAProcessThatAttachesAgainCountsOnce) {
+  Agent agent = MakeAgent(), other = MakeAgent("other");
+  Attached(other);
+  Attached(agent);
+  EXPECT_EQ(Fill(agent), 4);
+  RawClient witness(path_);
+  ASSERT_TRUE(witness.Attach());
+  const auto held = [&witness] { return HeldPages(witness.vgpu().memory); };
+  ASSERT_EQ(held(), MemoryPagesOf(kLimitBytes));
+  host().StopHeart(seconds(2));
+  host().With([&](VgpuGate&) {  // the daemon does nothing meanwhile
+    EXPECT_FALSE(Present(agent)) << "the daemon seems to hang";
+    EXPECT_EQ(held(), 0U);
+  });
+}
+
+// A connection that the daemon has ended: the word may be another process's, which holds memory of its own.
+TEST_F(ProgramMemory, OfAnotherProcessIsNotGivenUp) {
+  Agent agent = MakeAgent();
+  Attached(agent);
+  EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+  host().With([](VgpuGate& gate) { gate.Detach(gate.processes().begin()->first); });
+  RawClient next(path_);
+  ASSERT_TRUE(next.Attach(proto::Api::kCuda));
+  ASSERT_EQ(next.process().memory_word, 1U);
+  next.vgpu().memory.words[0] = 5ULL << 32;
+  EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+  EXPECT_EQ(next.vgpu().memory.words[0], 5ULL << 32);
 }
 
 TEST_F(ProgramMemory, OfExecutorsCountsUnderTheSameLimit) {
