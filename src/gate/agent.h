@@ -162,6 +162,9 @@ class Agent {
   void ReleaseMemory(std::uint64_t bytes) noexcept;
   /// Attaches if an attempt is due.
   MemoryUse UsedMemory() noexcept;
+  /// For an executor: the device memory that the vGPU's programs hold themselves, in bytes, as the daemon has last
+  /// said. It counts under the limit of the executor's objects. While detached, the last one.
+  [[nodiscard]] std::uint64_t programs_memory() const noexcept;
   /// Increases with every attach. After each one, the caller has to report everything again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes the meter and the renderer, also to every daemon that the agent attaches to later.
@@ -231,6 +234,7 @@ class Agent {
   std::int64_t predicted_ns_ = 0;                     // guarded by mutex_; mean GPU time of the last frames
   std::string last_error_;                            // guarded by mutex_
   mutable MemoryOrder memory_order_;                  // guarded by mutex_; the last order read
+  mutable std::uint64_t programs_memory_ = 0;         // guarded by mutex_; the last one read
   proto::MeterKind meter_ = proto::MeterKind::kNone;  // guarded by mutex_
   bool off_screen_ = false;                           // guarded by mutex_
   char renderer_[sizeof(proto::ProcessRegion::renderer)] = {};  // guarded by mutex_

@@ -161,4 +161,11 @@ MemoryUse Agent::UsedMemory() noexcept {
   return use;
 }
 
+std::uint64_t Agent::programs_memory() const noexcept {
+  const MemoryLock lock(mutex_);
+  if (current_)
+    programs_memory_ = current_->vgpu().memory.others_pages.load(std::memory_order_relaxed) * proto::kMemoryPageBytes;
+  return programs_memory_;
+}
+
 }  // namespace weir::gate

@@ -185,6 +185,35 @@ TEST_F(ProgramMemory, OfExecutorsCountsUnderTheSameLimit) {
   EXPECT_EQ(Fill(agent), 1);
 }
 
+TEST_F(ProgramMemory, CountsUnderTheLimitOfExecutors) {
+  Agent agent = MakeAgent(), executor(path_, proto::Api::kOpenCl, "executor");
+  Attached(agent);
+  EXPECT_EQ(Fill(agent, kQuarter), 4);
+  host().SetExecutor(::getpid());
+  Attached(executor);
+  EXPECT_EQ(executor.programs_memory(), 0U) << "the daemon has not looked yet";
+  host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+  EXPECT_EQ(executor.programs_memory(), kLimitBytes) << "without what the executors hold";
+  agent.ReleaseMemory(2 * kQuarter);
+  host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+  EXPECT_EQ(executor.programs_memory(), 2 * kQuarter);
+  host_.reset();
+  EXPECT_TRUE(WaitUntil([&] { return !Present(executor); }));
+  EXPECT_EQ(executor.programs_memory(), 2 * kQuarter) << "the last answer holds while no daemon is there";
+}
+
+TEST_F(ProgramMemory, ThatIsNonsenseLeavesExecutorsNoRoomAndOverflowsNothing) {
+  Agent executor(path_, proto::Api::kOpenCl, "executor");
+  RawClient hostile(path_);
+  ASSERT_TRUE(hostile.Attach(proto::Api::kCuda));
+  host().SetExecutor(::getpid());
+  Attached(executor);
+  for (proto::AtomicU64& word : hostile.vgpu().memory.words) word = std::numeric_limits<std::uint64_t>::max();
+  hostile.vgpu().memory.others_pages = std::numeric_limits<std::uint32_t>::max();
+  host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+  EXPECT_EQ(executor.programs_memory(), std::numeric_limits<std::uint32_t>::max() * proto::kMemoryPageBytes);
+}
+
 TEST_F(ProgramMemory, OfAProgramThatWritesNonsenseIsItsVgpusAffair) {
   const std::string other_path = folder_ / "w";
   const std::size_t other = host().Add(other_path);
