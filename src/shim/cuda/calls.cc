@@ -62,6 +62,7 @@ class Work {
       const NotCancelled not_cancelled;
       ends_batch_ = hooks_->before_work(&pass_, &stream_->place()) != 0;
       const RelaxedCapture relaxed(false);
+      const InContext in(stream_->context());
       stream_->Begin(ends_batch_);
     }
     errno = error_number;
@@ -72,6 +73,7 @@ class Work {
     if (stream_ != nullptr) {
       const NotCancelled not_cancelled;
       const RelaxedCapture relaxed(ends_batch_);
+      const InContext in(stream_->context());
       stream_->End(ends_batch_, ends_batch_ ? platform::NowNs() : 0);
       hooks_->after_work(&pass_);
     }
