@@ -8,6 +8,7 @@
 
 #include "platform/clock.h"
 #include "shim/common/open_shim.h"
+#include "shim/cuda/graph_memory.h"
 #include "shim/cuda/not_cancelled.h"
 #include "shim/cuda/streams.h"
 
@@ -133,7 +134,18 @@ WEIR_ONE(cuLaunch, nullptr, false, (CudaHandle kernel), (kernel))
 WEIR_ONE(cuLaunchGrid, nullptr, false, (CudaHandle kernel, int width, int height), (kernel, width, height))
 WEIR_ONE(cuLaunchGridAsync, stream, false, (CudaHandle kernel, int width, int height, CudaHandle stream),
          (kernel, width, height, stream))
-WEIR_ASYNC(cuGraphLaunch, stream, (CudaHandle graph, CudaHandle stream), (graph, stream))
+/// What the graph's nodes allocate is claimed before the gate is passed.
+#define WEIR_LAUNCH_GRAPH(name, per_thread)                                                            \
+  WEIR_EXPORT CudaResult name(CudaHandle graph, CudaHandle stream) {                                   \
+    GraphUse use(graph, stream, per_thread);                                                           \
+    if (!use.granted()) return kOutOfMemory;                                                           \
+    const Work work({stream, per_thread});                                                             \
+    const CudaResult result = Driver<CudaResult(CudaHandle, CudaHandle)>(kCall_##name)(graph, stream); \
+    if (result == kSuccess) use.Begun();                                                               \
+    return result;                                                                                     \
+  }
+WEIR_LAUNCH_GRAPH(cuGraphLaunch, false)
+WEIR_LAUNCH_GRAPH(cuGraphLaunch_ptsz, true)
 
 WEIR_SYNC(cuMemcpy, (CudaPointer to, CudaPointer from, size_t bytes), (to, from, bytes))
 WEIR_SYNC(cuMemcpyPeer,

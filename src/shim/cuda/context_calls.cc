@@ -15,6 +15,7 @@
 #include "platform/pthread_lock.h"
 #include "shim/cuda/claims.h"
 #include "shim/cuda/contexts.h"
+#include "shim/cuda/graph_memory.h"
 
 namespace weir::shim::cuda {
 namespace {
@@ -61,6 +62,7 @@ void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   Aside([&] {
     if (context != nullptr) EndContext(context, before);
     if (reset) EndPools(device, before);
+    CountGraphMemory(device);
   });
 }
 

@@ -8,6 +8,8 @@
 //   streams.cc        what is measured of each stream
 //   memory_calls.cc   the functions that allocate and free device memory, and those that say how much there is
 //   pool_calls.cc     which pools of memory are the host's
+//   graph_calls.cc    the functions that make and end graphs which may allocate memory
+//   graph_memory.cc   what these graphs hold
 //   context_calls.cc  the functions that make and end contexts
 //   claims.cc         claims to memory around the driver's calls
 //   allocations.cc    what the program holds
