@@ -153,9 +153,9 @@ class Memory(emulated.WithEmulatedNode):
     CARD_MIB, LIMIT_MIB, BLOCK_MIB = 2048, 64, 4
     BLOCKS = LIMIT_MIB // BLOCK_MIB
 
-    def program(self, vgpu, block_mib=BLOCK_MIB):
-        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", vgpu, "--", MEMORY, str(block_mib)],
-                                  {}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def program(self, vgpu, block_mib=BLOCK_MIB, before=()):
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", vgpu, "--", *before, MEMORY,
+                                      str(block_mib)], {}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(program.stdout.close)
         self.addCleanup(program.stdin.close)
         return program
@@ -221,6 +221,22 @@ class Memory(emulated.WithEmulatedNode):
                 self.assertEqual(self.number(program, f"fill {kind}"), self.BLOCKS)
                 self.assertEqual(self.ask(program, "reset"), "0")
                 self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+
+    def test_a_context_ends_with_its_last_user(self):
+        program = self.limited()
+        self.assertEqual([self.ask(program, line) for line in ("new", "fill plain", "attach", "detach", "take plain", "detach")],
+                         ["0", str(self.BLOCKS), "0", "0", "2", "0"])
+        self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+
+    def test_memory_of_a_green_context_is_its_primary_contexts(self):
+        program = self.limited()
+        self.assertEqual(self.ask(program, "green"), "0")
+        self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
+        self.assertEqual(self.ask(program, "end-green"), "0")
+        self.assertEqual((self.card_mib(), self.shown("a")), (self.LIMIT_MIB, self.LIMIT_MIB))
+        self.assertEqual([self.ask(program, line) for line in ("free", "green", "fill plain", "release")],
+                         ["0", "0", str(self.BLOCKS), "0"])
+        self.assertEqual(self.shown("a"), self.LIMIT_MIB, "the green context keeps the primary one")
 
     def test_processes_that_allocate_at_once_reach_the_limit_together_and_never_exceed_it(self):
         self.node.create("a", memory_max_bytes=self.LIMIT_MIB << 20)
@@ -318,6 +334,18 @@ class Memory(emulated.WithEmulatedNode):
         self.assertEqual(self.number(program, "fill plain"), left)
         self.assertLess(left, self.BLOCKS)
 
+    def test_memory_of_cuda_programs_counts_for_opencl_programs(self):
+        program = self.limited()
+        self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
+        def opencl():
+            return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--",
+                                   os.path.join(e2e.BUILD, "bin/opencl_loop"), "0", str(4 << 20), "1", "1", "5"],
+                                  capture_output=True, text=True, timeout=e2e.PATIENCE)
+        refused = opencl()
+        self.assertNotEqual(refused.returncode, 0, refused.stdout + refused.stderr)
+        self.assertEqual(self.ask(program, "free"), "0")
+        e2e.wait_for(lambda: opencl().returncode == 0, "it has room again")
+
     def test_a_daemon_that_comes_back_knows_what_is_held(self):
         program = self.limited()
         self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
@@ -338,6 +366,25 @@ class Memory(emulated.WithEmulatedNode):
                 self.assertEqual(self.number(program, f"fill {kind}"), int(self.CARD_MIB // 64 / KINDS[kind]))
                 self.assertEqual(self.ask(program, "free"), "0")
                 self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+
+
+class SeveralCards(emulated.WithEmulatedNode):
+    """A program that sees another card than its vGPU's."""
+    description = emulated.CARD + emulated.CARD + emulated.FRAMES
+    LIMIT_MIB, BLOCK_MIB, BLOCKS = Memory.LIMIT_MIB, Memory.BLOCK_MIB, Memory.BLOCKS
+    program, ask, number, shown = Memory.program, Memory.ask, Memory.number, Memory.shown
+
+    def test_pools_of_several_cards_count_together(self):
+        self.node.create("a", memory_max_bytes=self.LIMIT_MIB << 20)
+        program = self.program("a", before=("env", "-u", "WEIR_EMULATED_DEVICE"))
+        for device in "01":
+            self.ask(program, f"device {device}")
+            self.assertEqual(self.number(program, "take pool"), 0)
+        self.assertEqual([device["memory_used_bytes"] >> 20 for device in self.node.truth()["devices"][:2]], [self.BLOCK_MIB] * 2)
+        self.assertEqual(self.shown("a"), 2 * self.BLOCK_MIB)
+        self.assertEqual(self.ask(program, "reset"), "0")
+        self.assertEqual(self.shown("a"), self.BLOCK_MIB, "the other card was not reset")
+        self.assertEqual(self.number(program, "fill pool"), self.BLOCKS - 1)
 
 
 if __name__ == "__main__":

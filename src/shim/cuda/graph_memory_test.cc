@@ -5,7 +5,7 @@
 #include <list>
 #include <utility>
 
-#include "shim/cuda/counted_memory.h"
+#include "tests/harness/counted_memory.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the names are the driver's
 extern "C" {

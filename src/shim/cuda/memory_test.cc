@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "shim/cuda/counted_memory.h"
+#include "tests/harness/counted_memory.h"
 
 namespace weir::shim::cuda {
 
