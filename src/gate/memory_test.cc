@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "gate/memory_claim.h"
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {

@@ -250,10 +250,11 @@ right(cuda.cuDeviceGraphMemTrim(0))
 print(reserved(), cuda.cuCtxSynchronize(), cuda.cuDeviceGraphMemTrim(0), reserved(), reserved(3))
 print(run(held), run(held), reserved(), cuda.cuDeviceGraphMemTrim(0), reserved(), cuda.cuMemsetD8_v2(c_ulonglong(held[1][0]), 1, c_size_t(8 * MIB)))
 print(cuda.cuMemFree_v2(c_ulonglong(held[1][0])), run(held), cuda.cuMemFreeAsync(c_ulonglong(held[1][0]), None), reserved())
-print(cuda.cuDeviceGraphMemTrim(0), reserved(), run(graph(60)), run(graph(70)))
+right(cuda.cuCtxSynchronize())
+print(cuda.cuDeviceGraphMemTrim(0), reserved(), run(held), run(graph(60)), reserved(), run(graph(54)), reserved())
 """)
         self.assertEqual(said.splitlines(), ["0 True False", "0 8 0 0 8", "0 0 16", "16 0 0 0 16", "0 1 8 0 8 0", "0 0 0 8",
-                                             "0 0 0 2"])
+                                             "0 0 0 2 8 0 62"])
         self.assertEqual(self.emulator.truth()["memory_used_bytes"], 0)
 
     def test_pools_of_another_device_and_of_the_host(self):
@@ -268,15 +269,16 @@ def take(function, *more):
     right(cuda.cuPointerGetAttribute(byref(where), 9, pointer), "cuPointerGetAttribute")
     return where.value
 there, host = made(cuda.cuMemPoolCreate, byref(Properties(1, 0, 1, 1))), made(cuda.cuMemPoolCreate, byref(Properties(1, 0, 2, 0)))
-here = made(cuda.cuMemPoolCreate, byref(Properties(1, 0, 1, 0)))
+here, default = made(cuda.cuMemPoolCreate, byref(Properties(1, 0, 1, 0))), made(cuda.cuDeviceGetDefaultMemPool, 0)
 print(take(cuda.cuMemAllocFromPoolAsync, there), take(cuda.cuMemAllocFromPoolAsync, host), used())
 print(cuda.cuDeviceSetMemPool(0, there), cuda.cuDeviceSetMemPool(0, here), made(cuda.cuDeviceGetMemPool, 0).value == here.value)
-print(take(cuda.cuMemAllocAsync), used(), cuda.cuMemPoolDestroy(here), made(cuda.cuDeviceGetMemPool, 0).value == here.value)
+print(take(cuda.cuMemAllocAsync), used(), cuda.cuMemPoolDestroy(here),
+      made(cuda.cuDeviceGetMemPool, 0).value == default.value)
 right(cuda.cuDevicePrimaryCtxRetain(byref(c_void_p()), 1))
 right(cuda.cuDevicePrimaryCtxReset_v2(1))
 print(used())
 """)
-        self.assertEqual(said.splitlines(), ["1 -1 0", "1 0 True", "0 8 0 False", "8"])
+        self.assertEqual(said.splitlines(), ["1 -1 0", "1 0 True", "0 8 0 True", "8"])
 
     def test_streams_of_other_contexts(self):
         said = self.run_program("""

@@ -8,6 +8,7 @@
 
 #include "platform/clock.h"
 #include "shim/common/open_shim.h"
+#include "shim/cuda/contexts.h"
 #include "shim/cuda/graph_memory.h"
 #include "shim/cuda/not_cancelled.h"
 #include "shim/cuda/streams.h"
@@ -57,13 +58,14 @@ class Work {
     if (hooks_ == nullptr) return;
     ++inside;
     const int error_number = errno;
+    context_ = CurrentContext();
     if (captures.load(std::memory_order_relaxed) == 0 || !IsCapturing(where.stream, where.per_thread))
-      stream_ = FindStream(where.stream, where.per_thread);
+      stream_ = FindStream(where.stream, where.per_thread, context_);
     if (stream_ != nullptr) {
       const NotCancelled not_cancelled;
       ends_batch_ = hooks_->before_work(&pass_, &stream_->place()) != 0;
       const RelaxedCapture relaxed(false);
-      const InContext in(stream_->context());
+      const InContext in(stream_->context(), context_);
       stream_->Begin(ends_batch_);
     }
     errno = error_number;
@@ -74,7 +76,7 @@ class Work {
     if (stream_ != nullptr) {
       const NotCancelled not_cancelled;
       const RelaxedCapture relaxed(ends_batch_);
-      const InContext in(stream_->context());
+      const InContext in(stream_->context(), context_);
       stream_->End(ends_batch_, ends_batch_ ? platform::NowNs() : 0);
       hooks_->after_work(&pass_);
     }
@@ -86,6 +88,7 @@ class Work {
 
  private:
   const weir_cuda_hooks* const hooks_;
+  CudaHandle context_ = nullptr;  // the thread's
   Stream* stream_ = nullptr;
   bool ends_batch_ = false;
   weir_shim_pass pass_;

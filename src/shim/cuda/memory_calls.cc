@@ -48,11 +48,11 @@ CudaResult Free(Kind kind, std::uint64_t handle, Call call) {
 template <typename Call>
 CudaResult AllocateFromPool(std::uint64_t bytes, const CudaPointer* pointer, CudaHandle pool, CudaHandle stream,
                             bool per_thread, Call call) {
-  const bool captured = IsCapturing(stream, per_thread);
-  Claim claim(captured || IsHostPool(pool) ? 0 : bytes);
+  const bool counts = !IsHostPool(pool) && !IsCapturing(stream, per_thread);
+  Claim claim(counts ? bytes : 0);
   if (!claim.granted()) return kOutOfMemory;
   const CudaResult result = call();
-  if (result == kSuccess) claim.Keep({.handle = *pointer, .device = DeviceOf(*pointer)});
+  if (result == kSuccess && counts) claim.Keep({.handle = *pointer, .device = DeviceOf(*pointer)});
   return result;
 }
 

@@ -63,7 +63,7 @@ Context* ContextOf(Known& known, const StreamKey& key) {
   Context*& context = known.contexts[key.context];
   if (context != nullptr) return context;
   context = new Context(key.context);
-  const InContext in(key.context);
+  const InContext in(key.context, CurrentContext());
   int device = 0;
   if (Driver<CudaResult(int*)>(kCall_cuCtxGetDevice)(&device) != kSuccess ||
       Driver<CudaResult(char*, int, int)>(kCall_cuDeviceGetName)(context->renderer, sizeof context->renderer, device) !=
@@ -326,8 +326,7 @@ StreamKey KeyOf(CudaHandle handle, bool per_thread_default) {
 
 void ForgetStreams() { streams_forgotten.fetch_add(1, std::memory_order_release); }
 
-Stream* FindStream(CudaHandle handle, bool per_thread_default) {
-  const CudaHandle context = CurrentContext();
+Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
   // Of the thread's last streams. A stream by its handle is the same in every context, but a default one is not.
   struct Last {
     CudaHandle context, handle;
@@ -339,7 +338,7 @@ Stream* FindStream(CudaHandle handle, bool per_thread_default) {
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
   Last& last = lasts[(number >> 4 ^ number >> 10) % std::size(lasts)];
   const unsigned forgotten = streams_forgotten.load(std::memory_order_acquire);
-  if (last.stream != nullptr && last.context == context && last.handle == handle && last.forgotten == forgotten)
+  if (last.stream != nullptr && last.context == current && last.handle == handle && last.forgotten == forgotten)
     return last.stream;
   const StreamKey key = KeyOf(handle, per_thread_default);
   if (key.context == nullptr) return nullptr;
@@ -352,15 +351,14 @@ Stream* FindStream(CudaHandle handle, bool per_thread_default) {
       Context* owner = ContextOf(known, key);
       stream = new Stream(owner->clock, handle, owner->renderer);
     }
-    last = {context, handle, forgotten, stream};
+    last = {current, handle, forgotten, stream};
     return stream;
   } catch (...) {
     return nullptr;  // out of memory
   }
 }
 
-InContext::InContext(CudaHandle context) {
-  const CudaHandle current = CurrentContext();
+InContext::InContext(CudaHandle context, CudaHandle current) {
   if (current == context || OwnerOf(current) == context) return;
   pushed_ = Driver<CudaResult(CudaHandle)>(kCall_cuCtxPushCurrent_v2)(context) == kSuccess;
 }

@@ -141,8 +141,8 @@ struct StreamKey {
 /// current context is. The context is null where there is none.
 StreamKey KeyOf(CudaHandle handle, bool per_thread_default);
 
-/// The stream of a call; null: there is no context, or too many streams.
-Stream* FindStream(CudaHandle handle, bool per_thread_default);
+/// The stream of a call; null: there is no context, or too many streams. `current`: the thread's context.
+Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current);
 
 /// After streams were destroyed: their handles may be those of other streams now.
 void ForgetStreams();
@@ -150,7 +150,7 @@ void ForgetStreams();
 /// Makes a stream's context current, if another one is, so that events of Weir are made and recorded there.
 class InContext {
  public:
-  explicit InContext(CudaHandle context);
+  InContext(CudaHandle context, CudaHandle current);
   ~InContext();
   InContext(const InContext&) = delete;
   InContext& operator=(const InContext&) = delete;

@@ -330,36 +330,36 @@ class StreamsOfContexts : public ::testing::Test {
 
 TEST_F(StreamsOfContexts, AreFoundByTheirHandlesInAnyContext) {
   device_.owners[handle_] = other_context_;
-  Stream* const found = FindStream(handle_, false);
+  Stream* const found = FindStream(handle_, false, device_.context);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->context(), other_context_);
   for (const CudaHandle current : {other_context_, device_.own_context, CudaHandle{}}) {
     device_.context = current;
-    EXPECT_EQ(FindStream(handle_, false), found);
+    EXPECT_EQ(FindStream(handle_, false, device_.context), found);
   }
-  EXPECT_EQ(FindStream(nullptr, false), nullptr) << "a default stream needs a context";
+  EXPECT_EQ(FindStream(nullptr, false, device_.context), nullptr) << "a default stream needs a context";
 }
 
 TEST_F(StreamsOfContexts, DefaultStreamsAreThoseOfTheCurrentContext) {
-  Stream* const own = FindStream(nullptr, false);
-  Stream* const of_thread = FindStream(nullptr, true);
+  Stream* const own = FindStream(nullptr, false, device_.context);
+  Stream* const of_thread = FindStream(nullptr, true, device_.context);
   device_.context = other_context_;
-  Stream* const other = FindStream(nullptr, false);
+  Stream* const other = FindStream(nullptr, false, device_.context);
   ASSERT_TRUE(own != nullptr && of_thread != nullptr && other != nullptr);
   EXPECT_EQ(own->context(), device_.own_context);
   EXPECT_EQ(other->context(), other_context_);
   EXPECT_NE(of_thread, own);
   device_.context = device_.own_context;
-  EXPECT_EQ(FindStream(nullptr, false), own);
-  EXPECT_EQ(FindStream(nullptr, true), of_thread);
+  EXPECT_EQ(FindStream(nullptr, false, device_.context), own);
+  EXPECT_EQ(FindStream(nullptr, true, device_.context), of_thread);
 }
 
 TEST_F(StreamsOfContexts, AHandleThatIsUsedAgainIsAnotherStream) {
   device_.owners[handle_] = other_context_;
-  Stream* const first = FindStream(handle_, false);
+  Stream* const first = FindStream(handle_, false, device_.context);
   device_.owners[handle_] = device_.own_context;
   ForgetStreams();
-  Stream* const second = FindStream(handle_, false);
+  Stream* const second = FindStream(handle_, false, device_.context);
   ASSERT_TRUE(first != nullptr && second != nullptr);
   EXPECT_NE(second, first);
   EXPECT_EQ(second->context(), device_.own_context);
@@ -367,15 +367,15 @@ TEST_F(StreamsOfContexts, AHandleThatIsUsedAgainIsAnotherStream) {
 
 TEST_F(StreamsOfContexts, WorkInAStreamOfAnotherContextIsMeasured) {
   device_.owners[handle_] = other_context_;
-  Stream& stream = *FindStream(handle_, false);
+  Stream& stream = *FindStream(handle_, false, device_.context);
   for (int i = 0; i < 100; ++i) {
     {
-      const InContext in(stream.context());
+      const InContext in(stream.context(), device_.context);
       stream.Begin(true);
     }
     EXPECT_EQ(device_.context, device_.own_context) << "the program's call runs in its context";
     device_.Launch(handle_, 1 * kMs);
-    const InContext in(stream.context());
+    const InContext in(stream.context(), device_.context);
     stream.End(true, static_cast<std::int64_t>(device_.now_ns));
     device_.now_ns += 2 * kMs;
   }
