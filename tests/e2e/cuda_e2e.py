@@ -3,6 +3,7 @@
 several streams and several processes. The device is emulated, so its speed does not depend on the host's load."""
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from emulated_cuda_e2e import KINDS, MEMORY, PROGRAM
 LOOP = os.path.join(e2e.BUILD, "bin/cuda_loop")
 IMAGE = os.path.join(e2e.BUILD, "lib/test/cuda_image.so")
 KERNELS = "".join(f'[[kernel]]\nname = "{name}"\nfixed = "{cost}"\n'
-                  for name, cost in (("short_tick", "200 us"), ("tick", "5 ms"), ("long_tick", "100 ms")))
+                  for name, cost in (("short_tick", "200 us"), ("tick", "5 ms"), ("long_tick", "100 ms"), ("cuMemcpyDtoD", "5 ms")))
 
 
 # One stream captures, while another one, which does not wait for it, works.
@@ -30,6 +31,27 @@ right(cuda.cuStreamEndCapture(stream, byref(graph)), "cuStreamEndCapture")
 right(cuda.cuStreamSynchronize(other), "cuStreamSynchronize")
 right(launch("tick", other), "a launch after the capture")
 print("captured")
+"""
+
+
+# Work in a stream of another context than the current one.
+ELSEWHERE = PROGRAM + """
+other = made(cuda.cuCtxCreate_v2, 0, 0)
+stream = made(cuda.cuStreamCreate, 1)
+right(cuda.cuCtxSetCurrent(context))
+for _ in range(40):
+    right(cuda.cuMemcpyDtoDAsync_v2(buffer, c_ulonglong(buffer.value + 2048), c_size_t(2048), stream), "a copy")
+    right(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
+"""
+# The same in a stream of a green context, of which the program never makes a current one.
+GREEN = PROGRAM.replace("made(cuda.cuCtxCreate_v2, 0, 0)", "made(cuda.cuDevicePrimaryCtxRetain, 0); cuda.cuCtxSetCurrent(context)") + """
+resource, green, stream = (c_uint * 64)(), None, None
+right(cuda.cuDeviceGetDevResource(0, resource, 1), "cuDeviceGetDevResource")
+green = made(cuda.cuGreenCtxCreate, made(cuda.cuDevResourceGenerateDesc, resource, 1), 0, 1)
+stream = made(cuda.cuGreenCtxStreamCreate, green, 1, 0)
+for _ in range(40):
+    right(launch("tick", stream), "a launch")
+    right(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
 """
 
 
@@ -71,6 +93,31 @@ class Cuda(emulated.WithEmulatedNode):
                               env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE})
         self.assertEqual((done.returncode, done.stdout), (0, "captured\n"), done.stderr)
         self.assertGreater(self.node.vgpu("a")["totals"]["gpu_ns"], 20 * 5_000_000, "the other stream's work is measured")
+
+    def stop_account(self):
+        """What programs report is charged as it is, because the device's account is not read any more."""
+        daemon = self.node.process.pid
+        with open(f"/proc/{daemon}/task/{daemon}/children") as file:
+            children = [int(pid) for pid in file.read().split()]
+        for pid in children:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if file.read().split(b"\0")[0].endswith(b"weir-gpu-account"):
+                    os.kill(pid, signal.SIGSTOP)
+                    self.addCleanup(os.kill, pid, signal.SIGCONT)
+                    return
+        self.fail("the daemon has no weir-gpu-account")
+
+    def test_work_in_streams_of_other_contexts_is_charged(self):
+        self.stop_account()
+        for name, program in (("elsewhere", ELSEWHERE), ("green", GREEN)):
+            with self.subTest(name):
+                self.node.create(name)
+                done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", name, "--", sys.executable, "-c",
+                                       program], capture_output=True, text=True, timeout=e2e.PATIENCE,
+                                      env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE})
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                charged_ms = self.node.vgpu(name)["totals"]["gpu_ns"] / 1e6
+                self.assertTrue(150 < charged_ms < 260, f"{charged_ms} ms of 200")
 
     def test_caps_hold(self):
         self.node.policy("cap")
