@@ -251,6 +251,7 @@ bool Agent::StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at
 void Agent::Drop(bool count_fail_open) {
   if (count_fail_open) current_->vgpu().fail_opens.fetch_add(1, std::memory_order_relaxed);
   current_->dropped.store(true, std::memory_order_relaxed);
+  GiveUpWord(*current_);
   attached_.store(false, std::memory_order_relaxed);
   next_attempt_ns_.store(platform::NowNs() + kAttachRetry.count(), std::memory_order_relaxed);
   Release(current_.release());

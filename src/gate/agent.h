@@ -162,6 +162,9 @@ class Agent {
   void ReleaseMemory(std::uint64_t bytes) noexcept;
   /// Attaches if an attempt is due.
   MemoryUse UsedMemory() noexcept;
+  /// For an executor: the device memory that the vGPU's programs hold themselves, in bytes, as the daemon has last
+  /// said. It counts under the limit of the executor's objects. While detached, the last one.
+  [[nodiscard]] std::uint64_t programs_memory() const noexcept;
   /// Increases with every attach. After each one, the caller has to report everything again.
   [[nodiscard]] std::uint64_t attach_count() const noexcept { return attach_count_.load(std::memory_order_relaxed); }
   /// Publishes the meter and the renderer, also to every daemon that the agent attaches to later.
@@ -200,6 +203,8 @@ class Agent {
   Ticket ArriveForMemory() noexcept;
   bool Claim(const Attachment& attachment, std::uint64_t bytes);
   bool ClaimWithoutWord(const Attachment& attachment);
+  void GiveUpWord(const Attachment& attachment);
+  [[nodiscard]] std::uint64_t MemoryLimit() const;
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
   /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
@@ -229,6 +234,7 @@ class Agent {
   std::int64_t predicted_ns_ = 0;                     // guarded by mutex_; mean GPU time of the last frames
   std::string last_error_;                            // guarded by mutex_
   mutable MemoryOrder memory_order_;                  // guarded by mutex_; the last order read
+  mutable std::uint64_t programs_memory_ = 0;         // guarded by mutex_; the last one read
   proto::MeterKind meter_ = proto::MeterKind::kNone;  // guarded by mutex_
   bool off_screen_ = false;                           // guarded by mutex_
   char renderer_[sizeof(proto::ProcessRegion::renderer)] = {};  // guarded by mutex_
@@ -238,6 +244,7 @@ class Agent {
   std::atomic<std::uint32_t> refused_{0};                     // allocations; wraps around
   std::atomic<bool> asked_{false};                            // an attempt to attach was made for memory
   bool wordless_said_ = false;                                // guarded by memory_mutex_; the user was told of no word
+  std::atomic<bool> limits_{true};  // the last daemon knows of memory of programs; one of before 1.10 does not
 };
 
 }  // namespace weir::gate

@@ -73,20 +73,39 @@ void Agent::EndClaim() {
   ::pthread_mutex_unlock(&memory_mutex_);
 }
 
+/// A process that attaches again gets another word, perhaps before the daemon has noticed that the connection has
+/// ended. What it holds must not be in both. A daemon that has ended the connection itself may have given the word to
+/// another process, so the word is left as it is unless it still says what this process holds. Requires mutex_.
+void Agent::GiveUpWord(const Attachment& attachment) {
+  const std::size_t word = WordOf(attachment.process());
+  if (word >= proto::kMemoryWords) return;
+  const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
+  MemoryClaim(attachment.vgpu().memory, word, MemoryPagesOf(held), 0).GiveUp();
+}
+
+/// The limit of this process's claims, in bytes; 0: none.
+std::uint64_t Agent::MemoryLimit() const {
+  return limits_.load(std::memory_order_relaxed) ? LimitOf(memory_order()) : 0;
+}
+
 /// Requires memory_mutex_.
 bool Agent::ClaimWithoutWord(const Attachment& attachment) {
-  if (!HasWords(attachment) || LimitOf(memory_order()) == 0) return true;
-  if (!wordless_said_)
+  if (LimitOf(memory_order()) == 0) return true;
+  const bool refused = HasWords(attachment);
+  if (!wordless_said_ && refused)
     std::fprintf(stderr, "weir: this program gets no device memory: more than %zu processes of its vGPU are attached\n",
                  proto::kMemoryWords);
+  else if (!wordless_said_)
+    std::fprintf(stderr, "weir: the memory limit of this vGPU does not hold for this program: the daemon is too old\n");
   wordless_said_ = true;
-  return false;
+  return !refused;
 }
 
 /// Requires memory_mutex_.
 bool Agent::Claim(const Attachment& attachment, std::uint64_t bytes) {
   const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
   const std::size_t word = WordOf(attachment.process());
+  limits_.store(HasWords(attachment), std::memory_order_relaxed);
   if (word >= proto::kMemoryWords) return ClaimWithoutWord(attachment);
   const std::uint32_t held_pages = MemoryPagesOf(held);
   MemoryClaim claim(attachment.vgpu().memory, word, held_pages, MemoryPagesOf(held + bytes) - held_pages);
@@ -110,7 +129,7 @@ bool Agent::ClaimMemory(std::uint64_t bytes) noexcept {
   const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
   std::uint64_t all = 0;
   const bool fits = !__builtin_add_overflow(held, bytes, &all);
-  const std::uint64_t limit = LimitOf(memory_order());
+  const std::uint64_t limit = MemoryLimit();
   if (fits && ticket.attachment != nullptr)
     taken = Claim(*ticket.attachment, bytes);
   else
@@ -134,11 +153,19 @@ void Agent::ReleaseMemory(std::uint64_t bytes) noexcept {
 MemoryUse Agent::UsedMemory() noexcept {
   // A question does not wait for a place in a vGPU that is full.
   const Ticket ticket = ArriveNow(platform::NowNs(), kAttachWait);
-  MemoryUse use{.limit = LimitOf(memory_order()), .held = held_bytes_.load(std::memory_order_relaxed)};
+  if (ticket.attachment != nullptr) limits_.store(HasWords(*ticket.attachment), std::memory_order_relaxed);
+  MemoryUse use{.limit = MemoryLimit(), .held = held_bytes_.load(std::memory_order_relaxed)};
   if (ticket.attachment != nullptr && HasWords(*ticket.attachment))
     use.held = HeldPages(ticket.attachment->vgpu().memory) * proto::kMemoryPageBytes;
   Withdraw(ticket);
   return use;
+}
+
+std::uint64_t Agent::programs_memory() const noexcept {
+  const MemoryLock lock(mutex_);
+  if (current_)
+    programs_memory_ = current_->vgpu().memory.others_pages.load(std::memory_order_relaxed) * proto::kMemoryPageBytes;
+  return programs_memory_;
 }
 
 }  // namespace weir::gate

@@ -229,6 +229,28 @@ TEST_F(ForeignDaemon, WhoseHeadersAreGarbage) {
   }
 }
 
+// It publishes the limit for executors, and has no table of what programs hold.
+TEST_F(ForeignDaemon, OfGateLayout19LimitsNoMemoryOfProgramsAndTheySaySoOnce) {
+  const Offer offer;
+  offer.vgpu_page().header.version_minor = offer.process_page().header.version_minor = 9;
+  offer.vgpu_page().allowance_ns = 1'000'000'000;
+  offer.vgpu_page().memory_limit_slots = 1;
+  offer.vgpu_page().memory_order = 2;
+  const FakeDaemon daemon(path_, [&offer](int connection) { offer.Send(connection); });
+  Agent agent(path_, proto::Api::kCuda, "test");
+  ASSERT_TRUE(WaitUntil([&] { return testing::PresentFrame(agent); })) << agent.last_error();
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(agent.ClaimMemory(kSlotBytes.count));
+  EXPECT_EQ(agent.UsedMemory().limit, 0U) << "programs are shown the card";
+  EXPECT_EQ(agent.UsedMemory().held, 3 * kSlotBytes.count);
+  EXPECT_TRUE(testing::PresentFrame(agent)) << "the gate holds as before";
+  for (const proto::AtomicU64& word : offer.vgpu_page().memory.words) EXPECT_EQ(word, 0U);
+  offer.vgpu_page().heartbeat_ns = 0;
+  EXPECT_TRUE(agent.ClaimMemory(kSlotBytes.count)) << "nothing was limited before either";
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said, "weir: the memory limit of this vGPU does not hold for this program: the daemon is too old\n");
+}
+
 TEST_F(ForeignDaemon, ThatNeverStopsSendingCommandsIsReadAPieceAtATime) {
   const Offer offer;
   offer.vgpu_page().allowance_ns = 1'000'000'000;

@@ -203,7 +203,8 @@ class VgpuGate {
   void Publish(const Controls& controls);
   /// Whether the memory of the vGPU's executors is elastic, as last published.
   [[nodiscard]] bool memory_elastic() const { return published_.memory_elastic; }
-  /// Publishes the memory that the vGPU's executors use. It counts under the limit of the programs' memory.
+  /// Publishes the memory that the vGPU's executors use to its programs, and what the programs hold to the executors.
+  /// Each counts under the limit of the other.
   void SetExecutorsMemory(Bytes bytes);
   /// The number of the last published memory order; 0: none yet.
   [[nodiscard]] std::uint32_t memory_order() const { return memory_order_; }

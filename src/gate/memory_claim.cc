@@ -27,7 +27,7 @@ std::uint32_t MemoryPagesOf(std::uint64_t bytes) {
 }
 
 std::uint64_t HeldPages(const proto::MemoryTable& table) {
-  std::uint64_t sum = table.executors_pages.load(std::memory_order_relaxed);
+  std::uint64_t sum = table.others_pages.load(std::memory_order_relaxed);
   for (const proto::AtomicU64& one : table.words) {
     const std::uint64_t word = one.load(std::memory_order_relaxed);
     sum += HeldIn(word) + ClaimedIn(word);
@@ -51,6 +51,11 @@ bool MemoryClaim::Announce() {
 
 void MemoryClaim::Withdraw() const { table_.words[word_].store(WordOf(held_, 0), std::memory_order_seq_cst); }
 
+void MemoryClaim::GiveUp() const {
+  std::uint64_t own = WordOf(held_, 0);
+  table_.words[word_].compare_exchange_strong(own, 0, std::memory_order_seq_cst);
+}
+
 void MemoryClaim::LookAt(std::size_t word) {
   if (word == word_) return;
   const std::uint64_t seen = table_.words[word].load(std::memory_order_seq_cst);
@@ -60,7 +65,7 @@ void MemoryClaim::LookAt(std::size_t word) {
 }
 
 std::uint64_t MemoryClaim::HeldByOthers() const {
-  return others_ + table_.executors_pages.load(std::memory_order_seq_cst);
+  return others_ + table_.others_pages.load(std::memory_order_seq_cst);
 }
 
 MemoryClaim::Answer MemoryClaim::Conclude(std::uint64_t limit_pages) {

@@ -48,6 +48,8 @@ class MemoryClaim {
   [[nodiscard]] Answer Conclude(std::uint64_t limit_pages);
   /// Ends the claim without memory.
   void Withdraw() const;
+  /// Clears the word if it says what the process holds, and no more.
+  void GiveUp() const;
 
  private:
   [[nodiscard]] std::uint64_t HeldByOthers() const;

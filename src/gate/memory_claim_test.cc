@@ -200,7 +200,7 @@ TEST(MemoryClaims, WordsOfNonsenseOverflowNoSum) {
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   const auto table = std::make_unique<proto::MemoryTable>();
   for (proto::AtomicU64& word : table->words) word = kAll;
-  table->executors_pages = std::numeric_limits<std::uint32_t>::max();
+  table->others_pages = std::numeric_limits<std::uint32_t>::max();
   EXPECT_EQ(HeldPages(*table), (2 * proto::kMemoryWords + 1) * 0xFFFFFFFFULL);
   MemoryClaim claim(*table, 7, 0, 1);
   for (const ClaimAnswer answer : {ClaimAnswer::kAgain, ClaimAnswer::kRefused}) {
@@ -210,7 +210,7 @@ TEST(MemoryClaims, WordsOfNonsenseOverflowNoSum) {
   EXPECT_EQ(table->words[7], 0U);
   // A process holds at most what fits into its word.
   for (proto::AtomicU64& word : table->words) word = 0;
-  table->executors_pages = 0;
+  table->others_pages = 0;
   MemoryClaim large(*table, 7, 0xFFFFFFFF, 1);
   EXPECT_TRUE(large.Announce());
   EXPECT_EQ(large.Decide(kAll), ClaimAnswer::kRefused);
@@ -218,7 +218,7 @@ TEST(MemoryClaims, WordsOfNonsenseOverflowNoSum) {
 
 TEST(MemoryClaims, MemoryOfTheExecutorsCountsUnderTheLimit) {
   const auto table = std::make_unique<proto::MemoryTable>();
-  table->executors_pages = 6;
+  table->others_pages = 6;
   const auto decide = [&](std::uint32_t pages) {
     MemoryClaim claim(*table, 0, 0, pages);
     EXPECT_TRUE(claim.Announce());

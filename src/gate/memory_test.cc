@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of programs: several agents of a vGPU, and the daemon's end.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
 #include <thread>
 #include <vector>
 
+#include "gate/memory_claim.h"
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {
@@ -141,6 +144,38 @@ TEST_F(ProgramMemory, IsKnownToADaemonThatComesBack) {
   Agent other = MakeAgent("other");
   Attached(other);
   EXPECT_FALSE(other.ClaimMemory(1));
+  EXPECT_EQ(other.UsedMemory().held, kLimitBytes) << "once";
+}
+
+// The daemon may welcome the process again before it notices that its first connection has ended.
+TEST_F(ProgramMemory, OfAProcessThatAttachesAgainCountsOnce) {
+  Agent agent = MakeAgent(), other = MakeAgent("other");
+  Attached(other);
+  Attached(agent);
+  EXPECT_EQ(Fill(agent), 4);
+  RawClient witness(path_);
+  ASSERT_TRUE(witness.Attach());
+  const auto held = [&witness] { return HeldPages(witness.vgpu().memory); };
+  ASSERT_EQ(held(), MemoryPagesOf(kLimitBytes));
+  host().StopHeart(seconds(2));
+  host().With([&](VgpuGate&) {  // the daemon does nothing meanwhile
+    EXPECT_FALSE(Present(agent)) << "the daemon seems to hang";
+    EXPECT_EQ(held(), 0U);
+  });
+}
+
+// A connection that the daemon has ended: the word may be another process's, which holds memory of its own.
+TEST_F(ProgramMemory, OfAnotherProcessIsNotGivenUp) {
+  Agent agent = MakeAgent();
+  Attached(agent);
+  EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+  host().With([](VgpuGate& gate) { gate.Detach(gate.processes().begin()->first); });
+  RawClient next(path_);
+  ASSERT_TRUE(next.Attach(proto::Api::kCuda));
+  ASSERT_EQ(next.process().memory_word, 1U);
+  next.vgpu().memory.words[0] = 5ULL << 32;
+  EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+  EXPECT_EQ(next.vgpu().memory.words[0], 5ULL << 32);
 }
 
 TEST_F(ProgramMemory, OfExecutorsCountsUnderTheSameLimit) {
@@ -149,6 +184,35 @@ TEST_F(ProgramMemory, OfExecutorsCountsUnderTheSameLimit) {
   host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{3 * kQuarter}); });
   EXPECT_EQ(agent.UsedMemory().held, 3 * kQuarter);
   EXPECT_EQ(Fill(agent), 1);
+}
+
+TEST_F(ProgramMemory, CountsUnderTheLimitOfExecutors) {
+  Agent agent = MakeAgent(), executor(path_, proto::Api::kOpenCl, "executor");
+  Attached(agent);
+  EXPECT_EQ(Fill(agent, kQuarter), 4);
+  host().SetExecutor(::getpid());
+  Attached(executor);
+  EXPECT_EQ(executor.programs_memory(), 0U) << "the daemon has not looked yet";
+  host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+  EXPECT_EQ(executor.programs_memory(), kLimitBytes) << "without what the executors hold";
+  agent.ReleaseMemory(2 * kQuarter);
+  host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+  EXPECT_EQ(executor.programs_memory(), 2 * kQuarter);
+  host_.reset();
+  EXPECT_TRUE(WaitUntil([&] { return !Present(executor); }));
+  EXPECT_EQ(executor.programs_memory(), 2 * kQuarter) << "the last answer holds while no daemon is there";
+}
+
+TEST_F(ProgramMemory, ThatIsNonsenseLeavesExecutorsNoRoomAndOverflowsNothing) {
+  Agent executor(path_, proto::Api::kOpenCl, "executor");
+  RawClient hostile(path_);
+  ASSERT_TRUE(hostile.Attach(proto::Api::kCuda));
+  host().SetExecutor(::getpid());
+  Attached(executor);
+  for (proto::AtomicU64& word : hostile.vgpu().memory.words) word = std::numeric_limits<std::uint64_t>::max();
+  hostile.vgpu().memory.others_pages = std::numeric_limits<std::uint32_t>::max();
+  host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+  EXPECT_EQ(executor.programs_memory(), std::numeric_limits<std::uint32_t>::max() * proto::kMemoryPageBytes);
 }
 
 TEST_F(ProgramMemory, OfAProgramThatWritesNonsenseIsItsVgpusAffair) {

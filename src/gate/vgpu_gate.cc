@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 
 #include "gate/host.h"
 #include "gate/memory_claim.h"
@@ -124,7 +125,13 @@ std::uint32_t VgpuGate::FreeMemoryWord() {
 }
 
 void VgpuGate::SetExecutorsMemory(Bytes bytes) {
-  programs_.page().memory.executors_pages.store(MemoryPagesOf(bytes.count), std::memory_order_seq_cst);
+  proto::MemoryTable& table = programs_.page().memory;
+  table.others_pages.store(MemoryPagesOf(bytes.count), std::memory_order_seq_cst);
+  if (!executors_.exists()) return;
+  const std::uint64_t programs = HeldPages(table) - table.others_pages.load(std::memory_order_relaxed);
+  executors_.page().memory.others_pages.store(
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(programs, std::numeric_limits<std::uint32_t>::max())),
+      std::memory_order_relaxed);
 }
 
 Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, const Places& places) {

@@ -32,7 +32,8 @@ inline constexpr std::uint16_t kGateVersionMajor = 1;
 /// 1.1: elastic memory; 1.2, 1.5: parts; 1.3: tasks; 1.4: use; 1.6: presents that block; 1.7: the doorbell at the end;
 /// 1.8: programs that present nothing, late frame starts, ages of waiting threads; 1.9: refused memory;
 /// 1.10: memory of programs
-inline constexpr std::uint16_t kGateVersionMinor = 10;
+/// 1.11: executors see what the programs hold
+inline constexpr std::uint16_t kGateVersionMinor = 11;
 
 /// First bytes of every region. Written by the daemon before the region is passed; never changed.
 struct RegionHeader {
@@ -95,7 +96,9 @@ inline constexpr std::size_t kMemoryWords = 448;
 ///   word │      held      │     claimed    │   in pages of kMemoryPageBytes
 ///        └────────────────┴────────────────┘
 struct MemoryTable {
-  AtomicU32 executors_pages;  // Writer: daemon. Memory of the vGPU's executors; only in the programs' region
+  // Writer: daemon. Memory of the vGPU that is not of the processes of this region: in the programs' region that of the
+  // executors; in the executors' region that of the programs (1.11).
+  AtomicU32 others_pages;
   std::uint8_t reserved0[60];
   // Writer: the process whose ProcessRegion::memory_word names it; the daemon, before it assigns the word and after the
   // process has ended.

@@ -156,7 +156,7 @@ TEST(GateLayout, ProcessRegionOf19HasItsGoldenBytes) {
 TEST(GateLayout, VgpuRegionOf110HasItsGoldenBytes) {
   auto region = NewRegion<VgpuRegion>(kVgpuRegionMagic, kVgpuRegionBytes);
   region->header.version_minor = 10;
-  region->memory.executors_pages = 0x01020304;
+  region->memory.others_pages = 0x01020304;
   region->memory.words[0] = 0x1112131421222324;
   region->memory.words[kMemoryWords - 1] = 0x3132333441424344;
   testing::ExpectGolden("gate_v1_10_vgpu.hex", BytesOf(region.get(), sizeof *region));
@@ -169,6 +169,13 @@ TEST(GateLayout, ProcessRegionOf110HasItsGoldenBytes) {
   region->memory_refused = 0x61626364;
   region->memory_word = 0x71727374;
   testing::ExpectGolden("gate_v1_10_process_head.hex", BytesOf(region.get(), offsetof(ProcessRegion, records)));
+}
+
+TEST(GateLayout, ExecutorsRegionOf111HasItsGoldenBytes) {
+  auto region = NewRegion<VgpuRegion>(kVgpuRegionMagic, kVgpuRegionBytes);
+  region->header.version_minor = 11;
+  region->memory.others_pages = 0x51525354;
+  testing::ExpectGolden("gate_v1_11_executors.hex", BytesOf(region.get(), sizeof *region));
 }
 
 Record KnownRecord() {

@@ -3,6 +3,7 @@
 several streams and several processes. The device is emulated, so its speed does not depend on the host's load."""
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from emulated_cuda_e2e import KINDS, MEMORY, PROGRAM
 LOOP = os.path.join(e2e.BUILD, "bin/cuda_loop")
 IMAGE = os.path.join(e2e.BUILD, "lib/test/cuda_image.so")
 KERNELS = "".join(f'[[kernel]]\nname = "{name}"\nfixed = "{cost}"\n'
-                  for name, cost in (("short_tick", "200 us"), ("tick", "5 ms"), ("long_tick", "100 ms")))
+                  for name, cost in (("short_tick", "200 us"), ("tick", "5 ms"), ("long_tick", "100 ms"), ("cuMemcpyDtoD", "5 ms")))
 
 
 # One stream captures, while another one, which does not wait for it, works.
@@ -30,6 +31,27 @@ right(cuda.cuStreamEndCapture(stream, byref(graph)), "cuStreamEndCapture")
 right(cuda.cuStreamSynchronize(other), "cuStreamSynchronize")
 right(launch("tick", other), "a launch after the capture")
 print("captured")
+"""
+
+
+# Work in a stream of another context than the current one.
+ELSEWHERE = PROGRAM + """
+other = made(cuda.cuCtxCreate_v2, 0, 0)
+stream = made(cuda.cuStreamCreate, 1)
+right(cuda.cuCtxSetCurrent(context))
+for _ in range(40):
+    right(cuda.cuMemcpyDtoDAsync_v2(buffer, c_ulonglong(buffer.value + 2048), c_size_t(2048), stream), "a copy")
+    right(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
+"""
+# The same in a stream of a green context, of which the program never makes a current one.
+GREEN = PROGRAM.replace("made(cuda.cuCtxCreate_v2, 0, 0)", "made(cuda.cuDevicePrimaryCtxRetain, 0); cuda.cuCtxSetCurrent(context)") + """
+resource, green, stream = (c_uint * 64)(), None, None
+right(cuda.cuDeviceGetDevResource(0, resource, 1), "cuDeviceGetDevResource")
+green = made(cuda.cuGreenCtxCreate, made(cuda.cuDevResourceGenerateDesc, resource, 1), 0, 1)
+stream = made(cuda.cuGreenCtxStreamCreate, green, 1, 0)
+for _ in range(40):
+    right(launch("tick", stream), "a launch")
+    right(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
 """
 
 
@@ -71,6 +93,31 @@ class Cuda(emulated.WithEmulatedNode):
                               env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE})
         self.assertEqual((done.returncode, done.stdout), (0, "captured\n"), done.stderr)
         self.assertGreater(self.node.vgpu("a")["totals"]["gpu_ns"], 20 * 5_000_000, "the other stream's work is measured")
+
+    def stop_account(self):
+        """What programs report is charged as it is, because the device's account is not read any more."""
+        daemon = self.node.process.pid
+        with open(f"/proc/{daemon}/task/{daemon}/children") as file:
+            children = [int(pid) for pid in file.read().split()]
+        for pid in children:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if file.read().split(b"\0")[0].endswith(b"weir-gpu-account"):
+                    os.kill(pid, signal.SIGSTOP)
+                    self.addCleanup(os.kill, pid, signal.SIGCONT)
+                    return
+        self.fail("the daemon has no weir-gpu-account")
+
+    def test_work_in_streams_of_other_contexts_is_charged(self):
+        self.stop_account()
+        for name, program in (("elsewhere", ELSEWHERE), ("green", GREEN)):
+            with self.subTest(name):
+                self.node.create(name)
+                done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", name, "--", sys.executable, "-c",
+                                       program], capture_output=True, text=True, timeout=e2e.PATIENCE,
+                                      env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE})
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                charged_ms = self.node.vgpu(name)["totals"]["gpu_ns"] / 1e6
+                self.assertTrue(150 < charged_ms < 260, f"{charged_ms} ms of 200")
 
     def test_caps_hold(self):
         self.node.policy("cap")
@@ -153,9 +200,9 @@ class Memory(emulated.WithEmulatedNode):
     CARD_MIB, LIMIT_MIB, BLOCK_MIB = 2048, 64, 4
     BLOCKS = LIMIT_MIB // BLOCK_MIB
 
-    def program(self, vgpu, block_mib=BLOCK_MIB):
-        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", vgpu, "--", MEMORY, str(block_mib)],
-                                  {}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def program(self, vgpu, block_mib=BLOCK_MIB, before=()):
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", vgpu, "--", *before, MEMORY,
+                                      str(block_mib)], {}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(program.stdout.close)
         self.addCleanup(program.stdin.close)
         return program
@@ -221,6 +268,22 @@ class Memory(emulated.WithEmulatedNode):
                 self.assertEqual(self.number(program, f"fill {kind}"), self.BLOCKS)
                 self.assertEqual(self.ask(program, "reset"), "0")
                 self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+
+    def test_a_context_ends_with_its_last_user(self):
+        program = self.limited()
+        self.assertEqual([self.ask(program, line) for line in ("new", "fill plain", "attach", "detach", "take plain", "detach")],
+                         ["0", str(self.BLOCKS), "0", "0", "2", "0"])
+        self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+
+    def test_memory_of_a_green_context_is_its_primary_contexts(self):
+        program = self.limited()
+        self.assertEqual(self.ask(program, "green"), "0")
+        self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
+        self.assertEqual(self.ask(program, "end-green"), "0")
+        self.assertEqual((self.card_mib(), self.shown("a")), (self.LIMIT_MIB, self.LIMIT_MIB))
+        self.assertEqual([self.ask(program, line) for line in ("free", "green", "fill plain", "release")],
+                         ["0", "0", str(self.BLOCKS), "0"])
+        self.assertEqual(self.shown("a"), self.LIMIT_MIB, "the green context keeps the primary one")
 
     def test_processes_that_allocate_at_once_reach_the_limit_together_and_never_exceed_it(self):
         self.node.create("a", memory_max_bytes=self.LIMIT_MIB << 20)
@@ -318,6 +381,18 @@ class Memory(emulated.WithEmulatedNode):
         self.assertEqual(self.number(program, "fill plain"), left)
         self.assertLess(left, self.BLOCKS)
 
+    def test_memory_of_cuda_programs_counts_for_opencl_programs(self):
+        program = self.limited()
+        self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
+        def opencl():
+            return subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--",
+                                   os.path.join(e2e.BUILD, "bin/opencl_loop"), "0", str(4 << 20), "1", "1", "5"],
+                                  capture_output=True, text=True, timeout=e2e.PATIENCE)
+        refused = opencl()
+        self.assertNotEqual(refused.returncode, 0, refused.stdout + refused.stderr)
+        self.assertEqual(self.ask(program, "free"), "0")
+        e2e.wait_for(lambda: opencl().returncode == 0, "it has room again")
+
     def test_a_daemon_that_comes_back_knows_what_is_held(self):
         program = self.limited()
         self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
@@ -338,6 +413,25 @@ class Memory(emulated.WithEmulatedNode):
                 self.assertEqual(self.number(program, f"fill {kind}"), int(self.CARD_MIB // 64 / KINDS[kind]))
                 self.assertEqual(self.ask(program, "free"), "0")
                 self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+
+
+class SeveralCards(emulated.WithEmulatedNode):
+    """A program that sees another card than its vGPU's."""
+    description = emulated.CARD + emulated.CARD + emulated.FRAMES
+    LIMIT_MIB, BLOCK_MIB, BLOCKS = Memory.LIMIT_MIB, Memory.BLOCK_MIB, Memory.BLOCKS
+    program, ask, number, shown = Memory.program, Memory.ask, Memory.number, Memory.shown
+
+    def test_pools_of_several_cards_count_together(self):
+        self.node.create("a", memory_max_bytes=self.LIMIT_MIB << 20)
+        program = self.program("a", before=("env", "-u", "WEIR_EMULATED_DEVICE"))
+        for device in "01":
+            self.ask(program, f"device {device}")
+            self.assertEqual(self.number(program, "take pool"), 0)
+        self.assertEqual([device["memory_used_bytes"] >> 20 for device in self.node.truth()["devices"][:2]], [self.BLOCK_MIB] * 2)
+        self.assertEqual(self.shown("a"), 2 * self.BLOCK_MIB)
+        self.assertEqual(self.ask(program, "reset"), "0")
+        self.assertEqual(self.shown("a"), self.BLOCK_MIB, "the other card was not reset")
+        self.assertEqual(self.number(program, "fill pool"), self.BLOCKS - 1)
 
 
 if __name__ == "__main__":

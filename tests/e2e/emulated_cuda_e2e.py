@@ -20,7 +20,7 @@ LOOP = os.path.join(e2e.BUILD, "bin/cuda_loop")
 MEMORY = os.path.join(e2e.BUILD, "bin/cuda_memory")
 # Each kind of allocation of cuda_memory, and how many blocks one of it takes.
 KINDS = {"plain": 1, "pitch": 1, "managed": 1, "array": 1, "array3d": 1, "mipmap": 1.25, "physical": 1, "mapped": 1,
-         "retained": 1, "async": 1, "async_ptsz": 1, "pool": 1, "pool_ptsz": 1}
+         "retained": 1, "async": 1, "async_ptsz": 1, "pool": 1, "pool_ptsz": 1, "graph": 1, "recorded": 1}
 IMAGE = os.path.join(e2e.BUILD, "lib/test/cuda_image.so")
 SYMBOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../symbols/emulated_cuda.txt")
 MODES = ("plain", "graph", "streams", "ptsz", "getproc")
@@ -233,7 +233,91 @@ stream = made(cuda.cuStreamCreate, 1)
 right(cuda.cuStreamBeginCapture_v2(stream, 0))
 print(cuda.cuMemAllocAsync(byref(pointer), size, stream))
 """)
-        self.assertEqual(said.splitlines(), ["True 0 0 801 1", "1 0 1 0 1 1", "1 1", "1024 0 1", "1 1 0 1 1 0 1", "900"])
+        self.assertEqual(said.splitlines(), ["True 0 0 0 1", "1 0 1 0 1 1", "1 1", "1024 0 1", "1 1 0 1 1 0 1", "0"])
+
+    def test_contexts_end_with_their_last_user(self):
+        blocks = str(MEMORY_MIB // 4)
+        said = self.memory("new", "fill plain", "attach", "detach", "fill plain", "detach", "fill plain")
+        self.assertEqual(said, ["0", blocks, "0", "0", "0", "0", blocks])
+        # What a green context allocates is the primary context's.
+        said = self.memory("green", "fill plain", "end-green", "fill plain", "free", "green", "release", "fill plain")
+        self.assertEqual(said, ["0", blocks, "0", "0", "0", "0", "0", blocks])
+
+    def test_graphs_keep_memory_until_it_is_trimmed(self):
+        said = self.run_program("""
+class Node(ctypes.Structure):
+    _fields_ = [(name, c_int) for name in "type types where device".split()] + [("more", ctypes.c_ubyte * 72), ("access", c_void_p),
+                ("count", c_size_t), ("bytes", c_size_t), ("address", c_ulonglong)]
+MIB = 1 << 20
+def reserved(attribute=2):
+    value = c_ulonglong()
+    right(cuda.cuDeviceGetGraphMemAttribute(0, attribute, byref(value)))
+    return value.value // MIB
+def graph(*sizes, free=True):
+    graph, node, at = made(cuda.cuGraphCreate, 0), c_void_p(), []
+    for mib in sizes:
+        new = Node(1, 0, 1, 0, bytes=mib * MIB)
+        right(cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), byref(new)))
+        at.append(new.address)
+        if free: right(cuda.cuGraphAddMemFreeNode(byref(node), graph, None, c_size_t(0), c_ulonglong(new.address)))
+    return made(cuda.cuGraphInstantiateWithFlags, graph, c_ulonglong(0)), at
+run = lambda one, stream=None: cuda.cuGraphLaunch(one[0], stream)
+streams = [made(cuda.cuStreamCreate, 1) for _ in range(2)]
+one, two, held = graph(8), graph(8, 6), graph(8, free=False)
+print(reserved(), two[1][0] == two[1][1], one[1] == two[1])
+print(run(one, streams[0]), reserved(), run(one, streams[0]), run(two, streams[0]), reserved())
+for stream in streams: right(launch("long_tick", stream))
+print(run(one, streams[0]), run(two, streams[1]), reserved())  # both under way
+right(cuda.cuDeviceGraphMemTrim(0))
+print(reserved(), cuda.cuCtxSynchronize(), cuda.cuDeviceGraphMemTrim(0), reserved(), reserved(3))
+print(run(held), run(held), reserved(), cuda.cuDeviceGraphMemTrim(0), reserved(), cuda.cuMemsetD8_v2(c_ulonglong(held[1][0]), 1, c_size_t(8 * MIB)))
+print(cuda.cuMemFree_v2(c_ulonglong(held[1][0])), run(held), cuda.cuMemFreeAsync(c_ulonglong(held[1][0]), None), reserved())
+right(cuda.cuCtxSynchronize())
+print(cuda.cuDeviceGraphMemTrim(0), reserved(), run(held), run(graph(60)), reserved(), run(graph(54)), reserved())
+""")
+        self.assertEqual(said.splitlines(), ["0 True False", "0 8 0 0 8", "0 0 16", "16 0 0 0 16", "0 1 8 0 8 0", "0 0 0 8",
+                                             "0 0 0 2 8 0 62"])
+        self.assertEqual(self.emulator.truth()["memory_used_bytes"], 0)
+
+    def test_pools_of_another_device_and_of_the_host(self):
+        said = self.run_program("""
+class Properties(ctypes.Structure): _fields_ = [(name, c_int) for name in "type types where device".split()] + [("more", c_int * 32)]
+pointer, size, free, total, where = c_ulonglong(), c_size_t(8 << 20), c_size_t(), c_size_t(), c_int()
+def used():
+    right(cuda.cuMemGetInfo_v2(byref(free), byref(total)))
+    return (total.value - free.value) >> 20
+def take(function, *more):
+    right(function(byref(pointer), size, *more, None), "an allocation")
+    right(cuda.cuPointerGetAttribute(byref(where), 9, pointer), "cuPointerGetAttribute")
+    return where.value
+there, host = made(cuda.cuMemPoolCreate, byref(Properties(1, 0, 1, 1))), made(cuda.cuMemPoolCreate, byref(Properties(1, 0, 2, 0)))
+here, default = made(cuda.cuMemPoolCreate, byref(Properties(1, 0, 1, 0))), made(cuda.cuDeviceGetDefaultMemPool, 0)
+print(take(cuda.cuMemAllocFromPoolAsync, there), take(cuda.cuMemAllocFromPoolAsync, host), used())
+print(cuda.cuDeviceSetMemPool(0, there), cuda.cuDeviceSetMemPool(0, here), made(cuda.cuDeviceGetMemPool, 0).value == here.value)
+print(take(cuda.cuMemAllocAsync), used(), cuda.cuMemPoolDestroy(here),
+      made(cuda.cuDeviceGetMemPool, 0).value == default.value)
+right(cuda.cuDevicePrimaryCtxRetain(byref(c_void_p()), 1))
+right(cuda.cuDevicePrimaryCtxReset_v2(1))
+print(used())
+""")
+        self.assertEqual(said.splitlines(), ["1 -1 0", "1 0 True", "0 8 0 True", "8"])
+
+    def test_streams_of_other_contexts(self):
+        said = self.run_program("""
+other = made(cuda.cuCtxCreate_v2, 0, 0)
+stream, owner, now = made(cuda.cuStreamCreate, 1), c_void_p(), c_void_p()
+event = made(cuda.cuEventCreate, 0)
+right(cuda.cuCtxSetCurrent(context))
+right(cuda.cuStreamGetCtx(stream, byref(owner)))
+right(cuda.cuCtxGetCurrent(byref(now)))
+read = (c_uint * count)()
+print(owner.value == other.value, now.value == context.value, launch("tick", stream),
+      cuda.cuMemcpyDtoHAsync_v2(read, buffer, c_size_t(4 * count), stream), cuda.cuStreamSynchronize(stream))
+print(cuda.cuEventRecord(event, stream), cuda.cuEventRecord(event, None))
+right(cuda.cuStreamGetCtx(None, byref(owner)))
+print(owner.value == context.value)
+""")
+        self.assertEqual(said.splitlines(), ["True True 400 0 0", "0 400", "True"])
 
     def test_a_copy_takes_the_links_time(self):
         self.run_loop(0, "tick", 1, "plain", 1 << 20)

@@ -8,14 +8,19 @@
  *   info            free and total bytes by cuMemGetInfo, bytes by cuDeviceTotalMem
  *   new             makes a context and makes it current; 0
  *   destroy         destroys that context, with what it holds; 0
+ *   attach, detach  one user of that context more or less; 0
+ *   green           makes a green context and makes it current; 0
+ *   end-green       destroys it and makes the primary context current; 0
+ *   device N        makes a pool of device N that KIND pool uses; 0
  *   release, reset  releases or resets the device's primary context, and gets it again; 0
  *   fork            the child of a fork tries to allocate and ends; the child's error
  *
  *   cuda_memory MIB      MIB: size of a block
  *
  * KIND: plain, pitch, managed, array, array3d, mipmap (two levels, 1.25 blocks), physical, mapped (only the mapping
- * keeps the memory), retained (mapped, then named again by its address), async, async_ptsz, pool, pool_ptsz. Exits with
- * 2 when a call fails whose error is no answer. */
+ * keeps the memory), retained (mapped, then named again by its address), async, async_ptsz, pool, pool_ptsz, graph (a
+ * node of a graph that is launched), recorded (the same by a capture). Exits with 2 when a call fails whose error is no
+ * answer. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,45 +49,75 @@ struct properties {
 struct access {
   int location_type, location, flags;
 };
+/* CUDA_MEM_ALLOC_NODE_PARAMS. */
+struct node {
+  int type, handle_types, location_type, location;
+  unsigned char others[72];
+  const void* access;
+  size_t access_count, bytes;
+  number address;
+};
+struct resource { /* CUdevResource */
+  int type;
+  unsigned char others[512];
+};
 
 /* Each function: name, the versions of its name, parameters. */
-#define FUNCTIONS(F)                                                             \
-  F(cuInit, "", (unsigned))                                                      \
-  F(cuDevicePrimaryCtxRetain, "", (handle*, int))                                \
-  F(cuDevicePrimaryCtxRelease, "_v2", (int))                                     \
-  F(cuDevicePrimaryCtxReset, "_v2", (int))                                       \
-  F(cuCtxSetCurrent, "", (handle))                                               \
-  F(cuCtxCreate, "_v2", (handle*, unsigned, int))                                \
-  F(cuCtxDestroy, "_v2", (handle))                                               \
-  F(cuDeviceTotalMem, "_v2", (size_t*, int))                                     \
-  F(cuMemGetInfo, "_v2", (size_t*, size_t*))                                     \
-  F(cuMemAlloc, "_v2", (number*, size_t))                                        \
-  F(cuMemAllocPitch, "_v2", (number*, size_t*, size_t, size_t, unsigned))        \
-  F(cuMemAllocManaged, "", (number*, size_t, unsigned))                          \
-  F(cuMemFree, "_v2", (number))                                                  \
-  F(cuArrayCreate, "_v2", (handle*, const struct array_size*))                   \
-  F(cuArray3DCreate, "_v2", (handle*, const struct array3d_size*))               \
-  F(cuArrayDestroy, "", (handle))                                                \
-  F(cuMipmappedArrayCreate, "", (handle*, const struct array3d_size*, unsigned)) \
-  F(cuMipmappedArrayDestroy, "", (handle))                                       \
-  F(cuMemCreate, "", (number*, size_t, const struct properties*, number))        \
-  F(cuMemRelease, "", (number))                                                  \
-  F(cuMemAddressReserve, "", (number*, size_t, size_t, number, number))          \
-  F(cuMemAddressFree, "", (number, size_t))                                      \
-  F(cuMemMap, "", (number, size_t, size_t, number, number))                      \
-  F(cuMemUnmap, "", (number, size_t))                                            \
-  F(cuMemSetAccess, "", (number, size_t, const struct access*, size_t))          \
-  F(cuMemRetainAllocationHandle, "", (number*, void*))                           \
-  F(cuMemsetD8, "_v2", (number, unsigned char, size_t))                          \
-  F(cuMemcpyDtoH, "_v2", (void*, number, size_t))                                \
-  F(cuDeviceGetDefaultMemPool, "", (handle*, int))                               \
-  F(cuMemPoolCreate, "", (handle*, const struct properties*))                    \
-  F(cuMemAllocAsync, "", (number*, size_t, handle))                              \
-  F(cuMemFreeAsync, "", (number, handle))                                        \
-  F(cuMemAllocAsync_ptsz, "", (number*, size_t, handle))                         \
-  F(cuMemFreeAsync_ptsz, "", (number, handle))                                   \
-  F(cuMemAllocFromPoolAsync, "", (number*, size_t, handle, handle))              \
-  F(cuMemAllocFromPoolAsync_ptsz, "", (number*, size_t, handle, handle))
+#define FUNCTIONS(F)                                                                    \
+  F(cuInit, "", (unsigned))                                                             \
+  F(cuDevicePrimaryCtxRetain, "", (handle*, int))                                       \
+  F(cuDevicePrimaryCtxRelease, "_v2", (int))                                            \
+  F(cuDevicePrimaryCtxReset, "_v2", (int))                                              \
+  F(cuCtxSetCurrent, "", (handle))                                                      \
+  F(cuCtxCreate, "_v2", (handle*, unsigned, int))                                       \
+  F(cuCtxDestroy, "_v2", (handle))                                                      \
+  F(cuDeviceTotalMem, "_v2", (size_t*, int))                                            \
+  F(cuMemGetInfo, "_v2", (size_t*, size_t*))                                            \
+  F(cuMemAlloc, "_v2", (number*, size_t))                                               \
+  F(cuMemAllocPitch, "_v2", (number*, size_t*, size_t, size_t, unsigned))               \
+  F(cuMemAllocManaged, "", (number*, size_t, unsigned))                                 \
+  F(cuMemFree, "_v2", (number))                                                         \
+  F(cuArrayCreate, "_v2", (handle*, const struct array_size*))                          \
+  F(cuArray3DCreate, "_v2", (handle*, const struct array3d_size*))                      \
+  F(cuArrayDestroy, "", (handle))                                                       \
+  F(cuMipmappedArrayCreate, "", (handle*, const struct array3d_size*, unsigned))        \
+  F(cuMipmappedArrayDestroy, "", (handle))                                              \
+  F(cuMemCreate, "", (number*, size_t, const struct properties*, number))               \
+  F(cuMemRelease, "", (number))                                                         \
+  F(cuMemAddressReserve, "", (number*, size_t, size_t, number, number))                 \
+  F(cuMemAddressFree, "", (number, size_t))                                             \
+  F(cuMemMap, "", (number, size_t, size_t, number, number))                             \
+  F(cuMemUnmap, "", (number, size_t))                                                   \
+  F(cuMemSetAccess, "", (number, size_t, const struct access*, size_t))                 \
+  F(cuMemRetainAllocationHandle, "", (number*, void*))                                  \
+  F(cuMemsetD8, "_v2", (number, unsigned char, size_t))                                 \
+  F(cuMemcpyDtoH, "_v2", (void*, number, size_t))                                       \
+  F(cuDeviceGetDefaultMemPool, "", (handle*, int))                                      \
+  F(cuMemPoolCreate, "", (handle*, const struct properties*))                           \
+  F(cuMemAllocAsync, "", (number*, size_t, handle))                                     \
+  F(cuMemFreeAsync, "", (number, handle))                                               \
+  F(cuMemAllocAsync_ptsz, "", (number*, size_t, handle))                                \
+  F(cuMemFreeAsync_ptsz, "", (number, handle))                                          \
+  F(cuMemAllocFromPoolAsync, "", (number*, size_t, handle, handle))                     \
+  F(cuMemAllocFromPoolAsync_ptsz, "", (number*, size_t, handle, handle))                \
+  F(cuCtxAttach, "", (handle*, unsigned))                                               \
+  F(cuCtxDetach, "", (handle))                                                          \
+  F(cuDeviceGetDevResource, "", (int, struct resource*, int))                           \
+  F(cuDevResourceGenerateDesc, "", (handle*, struct resource*, unsigned))               \
+  F(cuGreenCtxCreate, "", (handle*, handle, int, unsigned))                             \
+  F(cuGreenCtxDestroy, "", (handle))                                                    \
+  F(cuCtxFromGreenCtx, "", (handle*, handle))                                           \
+  F(cuStreamCreate, "", (handle*, unsigned))                                            \
+  F(cuStreamDestroy, "_v2", (handle))                                                   \
+  F(cuStreamBeginCapture, "_v2", (handle, int))                                         \
+  F(cuStreamEndCapture, "", (handle, handle*))                                          \
+  F(cuGraphCreate, "", (handle*, unsigned))                                             \
+  F(cuGraphDestroy, "", (handle))                                                       \
+  F(cuGraphAddMemAllocNode, "", (handle*, handle, const handle*, size_t, struct node*)) \
+  F(cuGraphInstantiateWithFlags, "", (handle*, handle, number))                         \
+  F(cuGraphExecDestroy, "", (handle))                                                   \
+  F(cuGraphLaunch, "", (handle, handle))                                                \
+  F(cuDeviceGraphMemTrim, "", (int))
 
 #define DECLARE(name, version, parameters) static int(*name) parameters;
 FUNCTIONS(DECLARE)
@@ -115,7 +150,7 @@ static handle pool;
 struct block {
   const char* kind;
   number address, name;
-  handle array;
+  handle array, graph, executable;
 };
 static struct block blocks[65536];
 static size_t count;
@@ -138,6 +173,33 @@ static void map(struct block* block) {
   use(block->address);
 }
 
+/* The graph's node is not freed by the graph, so its memory stays when the launch is over. */
+static int launch(struct block* block) {
+  if (is(block->kind, "graph")) {
+    struct node node = {.type = 1, .location_type = 1, .bytes = bytes};
+    handle added = NULL;
+    CHECK(cuGraphCreate, &block->graph, 0);
+    CHECK(cuGraphAddMemAllocNode, &added, block->graph, NULL, 0, &node);
+    block->address = node.address;
+  } else {
+    handle stream = NULL;
+    CHECK(cuStreamCreate, &stream, 1);
+    CHECK(cuStreamBeginCapture, stream, 2);
+    CHECK(cuMemAllocAsync, &block->address, bytes, stream);
+    CHECK(cuStreamEndCapture, stream, &block->graph);
+    CHECK(cuStreamDestroy, stream);
+  }
+  CHECK(cuGraphInstantiateWithFlags, &block->executable, block->graph, 0);
+  const int error = cuGraphLaunch(block->executable, NULL);
+  if (error == 0) {
+    use(block->address);
+  } else {
+    CHECK(cuGraphExecDestroy, block->executable);
+    CHECK(cuGraphDestroy, block->graph);
+  }
+  return error;
+}
+
 static int take(const char* kind) {
   if (count == sizeof blocks / sizeof *blocks) return -1;
   struct block block = {.kind = kind};
@@ -158,6 +220,7 @@ static int take(const char* kind) {
   if (is(kind, "pool_ptsz")) error = cuMemAllocFromPoolAsync_ptsz(&block.address, bytes, pool, NULL);
   if (is(kind, "physical") || is(kind, "mapped") || is(kind, "retained"))
     error = cuMemCreate(&block.name, bytes, &on_device, 0);
+  if (is(kind, "graph") || is(kind, "recorded")) error = launch(&block);
   if (error != 0) return error;
   if (is(kind, "mapped") || is(kind, "retained")) map(&block);
   if (is(kind, "retained")) {
@@ -175,6 +238,11 @@ static void give_back(const struct block* block) {
     CHECK(cuMipmappedArrayDestroy, block->array);
   } else if (block->array != NULL) {
     CHECK(cuArrayDestroy, block->array);
+  } else if (block->graph != NULL) {
+    CHECK(cuMemFree, block->address);
+    CHECK(cuGraphExecDestroy, block->executable);
+    CHECK(cuGraphDestroy, block->graph);
+    CHECK(cuDeviceGraphMemTrim, 0);
   } else if (is(kind, "physical") || is(kind, "retained")) {
     CHECK(cuMemRelease, block->name);
   } else if (is(kind, "mapped")) {
@@ -195,9 +263,49 @@ static const char* kept(const char* kind) {
   return strcpy(copy, kind);
 }
 
+static handle primary, context, green;
+
+/* Lines about contexts. Returns 0 if the line is none of them. */
+static int answer_context(const char* what) {
+  if (is(what, "new")) {
+    CHECK(cuCtxCreate, &context, 0, 0);
+  } else if (is(what, "destroy")) {
+    CHECK(cuCtxDestroy, context);
+    CHECK(cuCtxSetCurrent, primary);
+    count = 0;
+  } else if (is(what, "attach")) {
+    CHECK(cuCtxAttach, &context, 0);
+  } else if (is(what, "detach")) {
+    CHECK(cuCtxDetach, context);
+  } else if (is(what, "release")) {
+    CHECK(cuDevicePrimaryCtxRelease, 0);
+    CHECK(cuDevicePrimaryCtxRetain, &primary, 0);
+    CHECK(cuCtxSetCurrent, primary);
+    count = 0;
+  } else if (is(what, "reset")) {
+    CHECK(cuDevicePrimaryCtxReset, 0);
+    CHECK(cuCtxSetCurrent, primary);
+    count = 0;
+  } else if (is(what, "green")) {
+    struct resource all = {0};
+    handle description = NULL, current = NULL;
+    CHECK(cuDeviceGetDevResource, 0, &all, 1);
+    CHECK(cuDevResourceGenerateDesc, &description, &all, 1);
+    CHECK(cuGreenCtxCreate, &green, description, 0, 1);
+    CHECK(cuCtxFromGreenCtx, &current, green);
+    CHECK(cuCtxSetCurrent, current);
+  } else if (is(what, "end-green")) {
+    CHECK(cuCtxSetCurrent, primary);
+    CHECK(cuGreenCtxDestroy, green);
+  } else {
+    return 0;
+  }
+  printf("0\n");
+  return 1;
+}
+
 int main(int argc, char** argv) {
   char line[128], what[64], kind[64];
-  handle primary = NULL, context = NULL;
   if (argc != 2) return 2;
   bytes = strtoul(argv[1], NULL, 10) << 20;
   find_functions();
@@ -226,24 +334,10 @@ int main(int argc, char** argv) {
       CHECK(cuMemGetInfo, &available, &total);
       CHECK(cuDeviceTotalMem, &card, 0);
       printf("%zu %zu %zu\n", available, total, card);
-    } else if (is(what, "new")) {
-      CHECK(cuCtxCreate, &context, 0, 0);
-      printf("0\n");
-    } else if (is(what, "destroy")) {
-      CHECK(cuCtxDestroy, context);
-      CHECK(cuCtxSetCurrent, primary);
-      count = 0;
-      printf("0\n");
-    } else if (is(what, "release")) {
-      CHECK(cuDevicePrimaryCtxRelease, 0);
-      CHECK(cuDevicePrimaryCtxRetain, &primary, 0);
-      CHECK(cuCtxSetCurrent, primary);
-      count = 0;
-      printf("0\n");
-    } else if (is(what, "reset")) {
-      CHECK(cuDevicePrimaryCtxReset, 0);
-      CHECK(cuCtxSetCurrent, primary);
-      count = 0;
+    } else if (is(what, "device") && words == 2) {
+      struct properties there = on_device;
+      there.location = atoi(kind);
+      CHECK(cuMemPoolCreate, &pool, &there);
       printf("0\n");
     } else if (is(what, "fork")) {
       int status = 0;
@@ -251,7 +345,7 @@ int main(int argc, char** argv) {
       if (child == 0) _exit(take("plain"));
       check(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? 0 : -1, "fork");
       printf("%d\n", WEXITSTATUS(status));
-    } else {
+    } else if (!answer_context(what)) {
       fprintf(stderr, "cuda_memory: unknown line: %s", line);
       return 2;
     }

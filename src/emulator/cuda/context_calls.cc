@@ -16,6 +16,16 @@ Result CallOnCard(Device device, Body body) {
   });
 }
 
+/// Requires the lock, and unlocks while it waits.
+Result Destroy(Driver& driver, std::unique_lock<std::mutex>& lock, Handle handle) {
+  const std::shared_ptr<Context> context = driver.contexts.Find(handle);
+  if (context == nullptr || context->primary || context->parent != nullptr) return kInvalidContext;
+  ContextStack& stack = ThreadContexts();
+  if (stack.depth > 0 && stack.contexts[stack.depth - 1] == handle) --stack.depth;
+  driver.DestroyContext(lock, context);
+  return kSuccess;
+}
+
 Result Push(Handle context) {
   ContextStack& stack = ThreadContexts();
   if (stack.depth == ContextStack::kMost) return kOutOfMemory;
@@ -28,28 +38,17 @@ Result Push(Handle context) {
 // NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
 WEIR_EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
   return CallOnCard(device, [&](Driver& driver, auto&, std::uint32_t number) {
-    Driver::Card& card = driver.cards[number];
     if (context == nullptr) return kInvalidValue;
-    if (card.primary == nullptr) {
-      std::shared_ptr<Context> made;
-      if (const Result error = driver.MakeContext(number, made); error != kSuccess) return error;
-      made->primary = true;
-      card.primary = std::move(made);
-    }
-    if (driver.Lost(*card.primary)) return kUnknown;
-    ++card.retained;
-    *context = card.primary.get();
-    return kSuccess;
+    std::shared_ptr<Context> primary;
+    const Result result = driver.RetainPrimary(number, primary);
+    if (result == kSuccess) *context = primary.get();
+    return result;
   });
 }
 
 WEIR_EXPORT Result cuDevicePrimaryCtxRelease_v2(Device device) {
-  return CallOnCard(device, [&](Driver& driver, auto& lock, std::uint32_t number) {
-    Driver::Card& card = driver.cards[number];
-    if (card.retained == 0) return kInvalidContext;
-    if (--card.retained == 0) driver.DestroyContext(lock, std::exchange(card.primary, nullptr));
-    return kSuccess;
-  });
+  return CallOnCard(
+      device, [&](Driver& driver, auto& lock, std::uint32_t number) { return driver.ReleasePrimary(lock, number); });
 }
 
 WEIR_EXPORT Result cuDevicePrimaryCtxReset_v2(Device device) {
@@ -82,12 +81,28 @@ WEIR_EXPORT Result cuCtxCreate_v2(Handle* context, unsigned /*flags*/, Device de
 WEIR_EXPORT Result cuCtxDestroy_v2(Handle handle) {
   return Call([&](Driver& driver) {
     auto lock = driver.Lock();
-    const std::shared_ptr<Context> context = driver.contexts.Find(handle);
-    if (context == nullptr || context->primary) return kInvalidContext;
-    ContextStack& stack = ThreadContexts();
-    if (stack.depth > 0 && stack.contexts[stack.depth - 1] == handle) --stack.depth;
-    driver.DestroyContext(lock, context);
+    return Destroy(driver, lock, handle);
+  });
+}
+
+WEIR_EXPORT Result cuCtxAttach(Handle* handle, unsigned flags) {
+  return CallInContext([&](Driver& driver, const std::shared_ptr<Context>& context) {
+    if (handle == nullptr || flags != 0) return kInvalidValue;
+    const auto lock = driver.Lock();
+    ++context->users;
+    *handle = context.get();
     return kSuccess;
+  });
+}
+
+WEIR_EXPORT Result cuCtxDetach(Handle handle) {
+  return Call([&](Driver& driver) {
+    auto lock = driver.Lock();
+    const std::shared_ptr<Context> context = driver.contexts.Find(handle);
+    const ContextStack& stack = ThreadContexts();
+    if (context == nullptr || context->primary || stack.depth == 0 || stack.contexts[stack.depth - 1] != handle)
+      return kInvalidContext;
+    return --context->users > 0 ? kSuccess : Destroy(driver, lock, handle);
   });
 }
 

@@ -111,6 +111,27 @@ Result Driver::MakeContext(std::uint32_t card, std::shared_ptr<Context>& context
   return kOutOfMemory;
 }
 
+Result Driver::RetainPrimary(std::uint32_t number, std::shared_ptr<Context>& context) {
+  Card& card = cards[number];
+  if (card.primary == nullptr) {
+    std::shared_ptr<Context> made;
+    if (const Result error = MakeContext(number, made); error != kSuccess) return error;
+    made->primary = true;
+    card.primary = std::move(made);
+  }
+  if (Lost(*card.primary)) return kUnknown;
+  ++card.retained;
+  context = card.primary;
+  return kSuccess;
+}
+
+Result Driver::ReleasePrimary(std::unique_lock<std::mutex>& lock, std::uint32_t number) {
+  Card& card = cards[number];
+  if (card.retained == 0) return kInvalidContext;
+  if (--card.retained == 0) DestroyContext(lock, std::exchange(card.primary, nullptr));
+  return kSuccess;
+}
+
 void Driver::DestroyContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context) {
   if (contexts.Remove(context.get()) == nullptr) return;  // another thread destroys it
   (void)Wait(lock, *context, AllOf(*context));
@@ -134,16 +155,24 @@ void Driver::FreeBlocksOf(std::unique_lock<std::mutex>& lock, const Context& con
   std::vector<std::pair<Pointer, std::uint64_t>> left;
   std::erase_if(memory_, [&](const auto& one) {
     const Block& block = one.second;
-    const bool ends = block.kind == Kind::kPooled ? pooled && block.context->device == context.device
+    const bool ends = block.kind == Kind::kPooled ? pooled && block.card == static_cast<int>(context.device)
                                                   : block.context.get() == &context;
     if (ends) left.emplace_back(one.first, block.bytes);
     return ends;
   });
+  std::uint64_t of_graphs = 0;
+  if (pooled)
+    std::erase_if(graph_pieces_, [&](const GraphPiece& piece) {
+      if (piece.card != context.device) return false;
+      of_graphs += piece.bytes;
+      return true;
+    });
   lock.unlock();
   for (const auto& [pointer, bytes] : left) {
     std::free(reinterpret_cast<void*>(static_cast<std::uintptr_t>(pointer)));
     GiveRoom(context.device, bytes);
   }
+  if (of_graphs > 0) GiveRoom(context.device, of_graphs);
   lock.lock();
 }
 
@@ -184,8 +213,7 @@ std::shared_ptr<Stream> Driver::FindStream(const std::shared_ptr<Context>& conte
     if (stream == nullptr) stream = AddStream(context, true);
     return stream;
   }
-  std::shared_ptr<Stream> stream = streams.Find(where.stream);
-  return stream != nullptr && stream->context == context ? stream : nullptr;
+  return streams.Find(where.stream);
 }
 
 Moment Driver::Front(const Stream& stream) {
@@ -357,20 +385,23 @@ void Driver::GiveRoom(std::uint32_t number, std::uint64_t bytes) {
   client_->Free(cards[number].number, Bytes{bytes});
 }
 
-Result Driver::Allocate(const std::shared_ptr<Context>& context, Kind kind, std::uint64_t bytes, Pointer& pointer) {
+Result Driver::AllocateAt(int card, const std::shared_ptr<Context>& context, Kind kind, std::uint64_t bytes,
+                          Pointer& pointer) {
   constexpr std::size_t kAlignment = 256;
-  if (const Result error = TakeRoom(context->device, bytes); error != kSuccess) return error;
+  const bool on_card = card != Pool::kHost;
+  const auto number = static_cast<std::uint32_t>(card);
+  if (const Result error = on_card ? TakeRoom(number, bytes) : kSuccess; error != kSuccess) return error;
   void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   {
     const std::lock_guard lock(mutex_);
     if (memory != nullptr && memory_.size() < Registry<Event>::kMost) {
       pointer = static_cast<Pointer>(reinterpret_cast<std::uintptr_t>(memory));
-      memory_[pointer] = {.kind = kind, .bytes = bytes, .context = context};
+      memory_[pointer] = {.kind = kind, .bytes = bytes, .context = OwnerOf(context), .card = card};
       return kSuccess;
     }
   }
   std::free(memory);
-  GiveRoom(context->device, bytes);
+  if (on_card) GiveRoom(number, bytes);
   return kOutOfMemory;
 }
 
@@ -380,19 +411,36 @@ Result Driver::Free(const std::shared_ptr<Context>& context, Kind kind, Pointer 
     const auto found = memory_.find(pointer);
     return found != memory_.end() && (found->second.kind == Kind::kArray) == (kind == Kind::kArray);
   };
+  if (kind != Kind::kArray && EndLeft(pointer)) return kSuccess;
   if (!is_of_kind()) return kInvalidValue;
   const Result result = kind == Kind::kPooled ? kSuccess : Wait(lock, *context, AllOf(*context));
   if (!is_of_kind()) return kInvalidValue;  // another thread has freed it
   const auto block = memory_.extract(pointer);
   lock.unlock();
   std::free(reinterpret_cast<void*>(static_cast<std::uintptr_t>(pointer)));
-  GiveRoom(block.mapped().context->device, block.mapped().bytes);
+  if (block.mapped().card != Pool::kHost)
+    GiveRoom(static_cast<std::uint32_t>(block.mapped().card), block.mapped().bytes);
   return result;
+}
+
+bool Driver::Find(Pointer pointer, int& card) {
+  const std::lock_guard lock(mutex_);
+  const auto after = memory_.upper_bound(pointer);
+  if (after == memory_.begin()) return false;
+  const auto& [first, block] = *std::prev(after);
+  card = block.card;
+  return block.kind != Kind::kArray && pointer - first < block.bytes;
 }
 
 bool Driver::Holds(Pointer pointer, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (addresses.MayUse(pointer, bytes)) return true;
+  if (const auto next = graph_blocks_.upper_bound(pointer); next != graph_blocks_.begin()) {
+    const std::shared_ptr<GraphBlock> block = std::prev(next)->second.lock();
+    if (block != nullptr && pointer - block->pointer() <= block->room &&
+        bytes <= block->room - (pointer - block->pointer()))
+      return true;
+  }
   const auto after = memory_.upper_bound(pointer);
   if (after == memory_.begin()) return false;
   const auto& [first, block] = *std::prev(after);

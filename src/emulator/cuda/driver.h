@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -34,8 +35,10 @@ class Driver {
     ClientDevice model;
     std::shared_ptr<Context> primary{};
     unsigned retained = 0;
-    std::uint64_t used = 0;  // bytes that this process has allocated
-    std::shared_ptr<Pool> pool{};
+    std::uint64_t used = 0;           // bytes that this process has allocated
+    std::shared_ptr<Pool> pool{};     // the default one
+    std::shared_ptr<Pool> current{};  // null: the default one
+    std::uint64_t graph_most = 0;     // the most that graphs have had
   };
 
   /// cuInit. At the first call it connects to the emulator; a line on stderr says why it can't.
@@ -54,13 +57,15 @@ class Driver {
   /// The calling thread's context. kUnknown: its device is lost.
   Result Current(std::shared_ptr<Context>& context) const;
   Result MakeContext(std::uint32_t card, std::shared_ptr<Context>& context);
+  Result RetainPrimary(std::uint32_t card, std::shared_ptr<Context>& context);
+  Result ReleasePrimary(std::unique_lock<std::mutex>& lock, std::uint32_t card);
   /// Waits for its work, and unlocks for that time.
   void DestroyContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
   /// Ends all that belongs to the context and to its device's pools. The handle stays valid.
   Result ResetContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
 
   // Streams. They require the lock.
-  /// Null: the context has no such stream, or there are too many streams.
+  /// Null: there is no such stream, or there are too many streams.
   std::shared_ptr<Stream> FindStream(const std::shared_ptr<Context>& context, Where where);
   std::shared_ptr<Stream> AddStream(const std::shared_ptr<Context>& context, bool blocking);
   void RemoveStream(const std::shared_ptr<Stream>& stream);
@@ -92,13 +97,30 @@ class Driver {
     kPooled,  // by cuMemFree, too; no context owns it
     kArray,
   };
-  Result Allocate(const std::shared_ptr<Context>& context, Kind kind, std::uint64_t bytes, Pointer& pointer);
+  Result Allocate(const std::shared_ptr<Context>& context, Kind kind, std::uint64_t bytes, Pointer& pointer) {
+    return AllocateAt(static_cast<int>(context->device), context, kind, bytes, pointer);
+  }
+  /// The same on another card than the context's, or with Pool::kHost.
+  Result AllocateAt(int card, const std::shared_ptr<Context>& context, Kind kind, std::uint64_t bytes,
+                    Pointer& pointer);
   Result Free(const std::shared_ptr<Context>& context, Kind kind, Pointer pointer);
   /// Counts bytes of a card as used, here and in the emulator.
   Result TakeRoom(std::uint32_t card, std::uint64_t bytes);
   void GiveRoom(std::uint32_t card, std::uint64_t bytes);
+  /// The card on which the address is, or Pool::kHost. False: it is not memory of a program's allocation.
+  [[nodiscard]] bool Find(Pointer pointer, int& card);
   /// Whether these bytes lie in one allocation.
   [[nodiscard]] bool Holds(Pointer pointer, std::uint64_t bytes);
+
+  // Memory of graphs (graph_memory.cc). Must be called without the lock.
+  /// Memory for a node that is added to the graph. Requires the lock. Null: out of memory.
+  std::shared_ptr<GraphBlock> AllocateNode(const Graph& graph, std::uint64_t bytes, std::uint32_t card);
+  /// Maps what the graph needs for a launch in the stream. Must be followed by EndGraph, unless it fails.
+  Result BeginGraph(const Executable& executable, const std::shared_ptr<Stream>& stream);
+  void EndGraph(const Executable& executable, const std::shared_ptr<Stream>& stream, bool ran);
+  /// Gives back the physical memory that no graph uses now.
+  void TrimGraphs(std::uint32_t card);
+  [[nodiscard]] std::uint64_t GraphBytes(std::uint32_t card) const;  // requires the lock
 
   // The lock protects these.
   std::vector<Card> cards;
@@ -108,7 +130,10 @@ class Driver {
   Registry<Module> modules;
   Registry<Kernel> kernels;
   Registry<Graph> graphs;
-  Registry<const Graph> executables;
+  Registry<const Executable> executables;
+  std::uint64_t graph_numbers = 0;
+  std::unordered_map<std::uint64_t, std::weak_ptr<Graph>> numbered_graphs;
+  Registry<GreenContext> greens;
   std::unordered_map<void*, std::unique_ptr<std::byte[]>> host_memory;
   Registry<Pool> pools;
   AddressSpace addresses;
@@ -118,6 +143,7 @@ class Driver {
     Kind kind = Kind::kMemory;
     std::uint64_t bytes = 0;
     std::shared_ptr<Context> context;
+    int card = 0;  // or Pool::kHost
   };
   struct Open {
     std::shared_ptr<Completion> completion;
@@ -148,7 +174,12 @@ class Driver {
   std::deque<Timeline::Submission> outbox_;
   bool sending_ = false;
   std::set<std::uint32_t> lost_;  // devices, by the emulator's number
+  bool EndLeft(Pointer pointer);
+  Result TakePieces(std::uint32_t card, std::uint64_t bytes, const std::shared_ptr<Stream>& stream,
+                    std::list<GraphPiece>& taken);
   std::map<Pointer, Block> memory_;
+  std::list<GraphPiece> graph_pieces_;
+  std::map<Pointer, std::weak_ptr<GraphBlock>> graph_blocks_;  // a block that has ended is forgotten later
   std::size_t stream_count_ = 0;
 };
 

@@ -14,7 +14,7 @@ Result Record(Handle handle, Where where) {
   return CallInStream(where, [&](Driver& driver, const std::shared_ptr<Stream>& stream) {
     const auto lock = driver.Lock();
     const std::shared_ptr<Event> event = driver.events.Find(handle);
-    if (event == nullptr || event->context != stream->context) return kInvalidHandle;
+    if (event == nullptr || event->context != OwnerOf(stream->context)) return kInvalidHandle;
     if (Driver::LegacyIsUnknown(*stream)) return driver.RefuseIfCapturing(*stream);
     if (stream->capture && stream->capture->invalid) return kCaptureInvalidated;
     event->recorded = true;
@@ -52,7 +52,7 @@ WEIR_EXPORT Result cuEventCreate(Handle* handle, unsigned flags) {
   return CallInContext([&](Driver& driver, const std::shared_ptr<Context>& context) {
     if (handle == nullptr) return kInvalidValue;
     auto event = std::make_shared<Event>();
-    event->context = context;
+    event->context = OwnerOf(context);
     event->timed = (flags & kDisableTiming) == 0;
     const auto lock = driver.Lock();
     *handle = driver.events.Add(std::move(event));

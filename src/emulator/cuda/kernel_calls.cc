@@ -54,7 +54,7 @@ Result Launch(Handle handle, const Sizes& sizes, Where where, void** given, void
       const auto lock = driver.Lock();
       kernel = driver.kernels.Find(handle);
     }
-    if (kernel == nullptr) return kInvalidHandle;
+    if (kernel == nullptr || OwnerOf(stream->context) != kernel->module->context) return kInvalidHandle;
     if (!sizes.Valid()) return kInvalidValue;
     if (extra != nullptr) return kNotSupported;
     Parameters parameters;
@@ -82,7 +82,7 @@ WEIR_EXPORT Result cuModuleLoad(Handle* handle, const char* path) {
     if (handle == nullptr || path == nullptr) return kInvalidValue;
     void* library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return kFileNotFound;
-    auto module = std::make_shared<Module>(context, library);
+    auto module = std::make_shared<Module>(OwnerOf(context), library);
     const auto lock = driver.Lock();
     *handle = driver.modules.Add(std::move(module));
     return *handle == nullptr ? kOutOfMemory : kSuccess;

@@ -109,6 +109,19 @@ WEIR_EXPORT Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   });
 }
 
+/// The kind of memory of an address, and its device.
+WEIR_EXPORT Result cuPointerGetAttribute(void* value, int attribute, Pointer pointer) {
+  constexpr int kMemoryType = 2, kDeviceOrdinal = 9, kOnHost = 1, kOnDevice = 2;
+  return Call([&](Driver& driver) {
+    int card = 0;
+    if (value == nullptr || !driver.Find(pointer, card)) return kInvalidValue;
+    if (attribute != kMemoryType && attribute != kDeviceOrdinal) return kNotSupported;
+    const bool on_host = card == Pool::kHost;
+    *static_cast<int*>(value) = attribute == kMemoryType ? (on_host ? kOnHost : kOnDevice) : on_host ? -1 : card;
+    return kSuccess;
+  });
+}
+
 WEIR_EXPORT Result cuMemAllocHost_v2(void** memory, std::size_t bytes) {
   return CallInContext([&](Driver& driver, const std::shared_ptr<Context>&) {
     if (memory == nullptr || bytes == 0) return kInvalidValue;

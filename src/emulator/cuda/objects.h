@@ -36,15 +36,40 @@ struct Completion {
 /// A moment of a stream. It has come when all of these commands are complete.
 using Moment = std::vector<std::shared_ptr<const Completion>>;
 
-/// A launch, a copy or a memset: its cost, and what computes its result. A graph is a list of them.
+/// Memory that a node of a graph allocates. Its address is that of the node, also while nothing is mapped there.
+struct GraphBlock {
+  std::shared_ptr<std::byte[]> memory{};
+  std::uint64_t room = 0;  // bytes of `memory`, which an earlier node may have allocated
+  std::uint64_t bytes = 0;
+  std::uint32_t card = 0;
+  [[nodiscard]] Pointer pointer() const { return static_cast<Pointer>(reinterpret_cast<std::uintptr_t>(memory.get())); }
+};
+
+/// A launch, a copy or a memset: its cost, and what computes its result. Or a node that allocates or frees memory. A
+/// graph is a list of them.
 struct Operation {
   Work work{};
-  std::function<void()> compute{};  // empty: nothing is computed
+  std::function<void()> compute{};          // empty: nothing is computed
+  std::shared_ptr<GraphBlock> allocates{};  // null: the operation allocates nothing
+  Pointer frees = 0;                        // 0: it frees nothing
+  [[nodiscard]] bool is_work() const { return allocates == nullptr && frees == 0; }
 };
 
 struct Graph {
   static constexpr std::size_t kOperationsMax = 65'536;
   std::vector<Operation> operations;
+  std::uint64_t number = 0;  // that the handles of its nodes begin with; 0: it has given out none
+
+  [[nodiscard]] bool UsesMemory() const;
+  /// Bytes that must be mapped on the card while the graph runs.
+  [[nodiscard]] std::uint64_t Footprint(std::uint32_t card) const;
+  /// The blocks that are allocated when the graph has run.
+  [[nodiscard]] std::vector<std::shared_ptr<GraphBlock>> Left() const;
+};
+
+struct Executable {
+  Graph graph;
+  bool frees_itself = false;  // what an earlier launch has left is freed by the next one
 };
 
 struct Capture {
@@ -68,6 +93,8 @@ struct Stream {
 struct Context {
   std::uint32_t device = 0;  // index in Driver::devices()
   bool primary = false;
+  unsigned users = 1;                 // cuCtxAttach adds one
+  std::shared_ptr<Context> parent{};  // of a green context: the primary one, whose memory and modules it uses
   std::shared_ptr<Stream> legacy;
   std::map<std::thread::id, std::shared_ptr<Stream>> of_threads;  // per-thread default streams
   std::set<std::shared_ptr<Stream>> streams;                      // all, also these
@@ -108,9 +135,30 @@ struct Kernel {
   std::vector<std::size_t> sizes;  // of the parameters
 };
 
-/// A memory pool of a device. What is freed returns to the device at once.
+/// The context whose memory, modules and events the context uses.
+inline std::shared_ptr<Context> OwnerOf(const std::shared_ptr<Context>& context) {
+  return context->parent != nullptr ? context->parent : context;
+}
+
+/// A part of a device. Work in it is that of a context of its own.
+struct GreenContext {
+  std::shared_ptr<Context> context;
+};
+
+/// A memory pool. What is freed returns to the device at once.
 struct Pool {
-  std::uint32_t device = 0;
+  static constexpr int kHost = -1;
+  int card = 0;  // or kHost
+};
+
+/// Physical memory that graphs use. It is kept until the program trims it.
+struct GraphPiece {
+  std::uint32_t card = 0;
+  std::uint64_t bytes = 0;
+  std::shared_ptr<Stream> stream{};                 // of the last launch that used it
+  bool starting = false;                            // that launch is not in the stream yet
+  Moment until{};                                   // its end
+  std::vector<std::shared_ptr<GraphBlock>> left{};  // by that launch, and not freed
 };
 
 /// The objects of one kind, by handle.

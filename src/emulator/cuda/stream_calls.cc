@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the API: streams, captures and graphs. The variants whose names end in _ptsz take a null stream as the
+// Functions of the API: streams and captures. The variants whose names end in _ptsz take a null stream as the
 // thread's default stream.
 #include "emulator/cuda/driver.h"
 
@@ -80,16 +80,10 @@ Result EndCapture(Where where, Handle* graph) {
   });
 }
 
-Result Launch(Handle executable, Where where) {
-  return CallInStream(where, [&](Driver& driver, const std::shared_ptr<Stream>& stream) {
-    std::shared_ptr<const Graph> graph;
-    {
-      const auto lock = driver.Lock();
-      graph = driver.executables.Find(executable);
-    }
-    if (graph == nullptr) return kInvalidHandle;
-    for (const Operation& operation : graph->operations)
-      if (const Result error = driver.Do(stream, operation); error != kSuccess) return error;
+Result ContextOf(Where where, Handle* context) {
+  return CallInStream(where, [&](Driver&, const std::shared_ptr<Stream>& stream) {
+    if (context == nullptr) return kInvalidValue;
+    *context = stream->context.get();
     return kSuccess;
   });
 }
@@ -111,8 +105,8 @@ WEIR_BOTH(cuStreamBeginCapture_v2, (Handle stream, int mode), BeginCapture({stre
           BeginCapture({stream, false}, mode))
 WEIR_BOTH(cuStreamEndCapture, (Handle stream, Handle* graph), EndCapture({stream, true}, graph),
           EndCapture({stream, false}, graph))
-WEIR_BOTH(cuGraphLaunch, (Handle executable, Handle stream), Launch(executable, {stream, true}),
-          Launch(executable, {stream, false}))
+WEIR_BOTH(cuStreamGetCtx, (Handle stream, Handle* context), ContextOf({stream, true}, context),
+          ContextOf({stream, false}, context))
 #undef WEIR_BOTH
 
 WEIR_EXPORT Result cuStreamCreate(Handle* handle, unsigned flags) {
@@ -142,31 +136,6 @@ WEIR_EXPORT Result cuThreadExchangeStreamCaptureMode(int* mode) {
     if (mode == nullptr || *mode < kGlobal || *mode > kRelaxed) return kInvalidValue;
     std::swap(*mode, ThreadCaptureMode());
     return kSuccess;
-  });
-}
-
-WEIR_EXPORT Result cuGraphInstantiateWithFlags(Handle* executable, Handle graph, unsigned long long /*flags*/) {
-  return CallInContext([&](Driver& driver, const std::shared_ptr<Context>&) {
-    if (executable == nullptr) return kInvalidValue;
-    const auto lock = driver.Lock();
-    const std::shared_ptr<Graph> source = driver.graphs.Find(graph);
-    if (source == nullptr) return kInvalidHandle;
-    *executable = driver.executables.Add(std::make_shared<const Graph>(*source));
-    return *executable == nullptr ? kOutOfMemory : kSuccess;
-  });
-}
-
-WEIR_EXPORT Result cuGraphDestroy(Handle graph) {
-  return Call([&](Driver& driver) {
-    const auto lock = driver.Lock();
-    return driver.graphs.Remove(graph) == nullptr ? kInvalidHandle : kSuccess;
-  });
-}
-
-WEIR_EXPORT Result cuGraphExecDestroy(Handle executable) {
-  return Call([&](Driver& driver) {
-    const auto lock = driver.Lock();
-    return driver.executables.Remove(executable) == nullptr ? kInvalidHandle : kSuccess;
   });
 }
 // NOLINTEND(readability-identifier-naming, bugprone-macro-parentheses)

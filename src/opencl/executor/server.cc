@@ -161,6 +161,7 @@ void Server::Share() {
 
 // With elastic memory, objects that do not fit are evicted: a program may create as much as the device has, and only
 // runs slower. A command needs each of its objects whole on the device, whose memory never exceeds the maximum.
+// Otherwise what the vGPU's programs hold themselves, as those of CUDA do, leaves less room.
 Quota::Limits Server::Limits() const {
   const gate::MemoryOrder order = agent_.memory_order();
   const auto bytes = [this](std::uint64_t slots) {
@@ -168,7 +169,7 @@ Quota::Limits Server::Limits() const {
   };
   if (keeper_ != nullptr) return {.all = memory_bytes_, .each = bytes(order.max)};
   const std::uint64_t all = bytes(order.elastic ? order.max : order.limit);
-  return {.all = all, .each = all};
+  return {.all = all - std::min(all, agent_.programs_memory()), .each = all};
 }
 
 // Memory became elastic after this executor had started. Its objects stay, and the daemon is told how much they take.

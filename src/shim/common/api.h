@@ -18,7 +18,7 @@ namespace weir::shim {
 /// Sizes of ProcessShim's tables of windows and of contexts with batches. An API's own tables for these have the same
 /// sizes.
 inline constexpr std::size_t kSurfaces = 64;
-inline constexpr std::size_t kBatchLoops = 16;
+inline constexpr std::size_t kBatchLoops = 128;
 
 class Api {
  public:

@@ -137,14 +137,19 @@ void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
                              .tasks = proto::kRecordCountsTasks | (presents || !pass.is_task ? 0U : 1U)});
 }
 
+/// A table in which a context's entry is looked for from a place that its address says, up to the first empty one. When
+/// it is full, the entry that was used least recently is replaced.
 std::uint32_t ProcessShim::BatchLoopOf(const void* context, std::int64_t now_ns) {
-  std::size_t place = 0;
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;
+  const std::size_t first = (reinterpret_cast<std::uintptr_t>(context) * kSpread >> 32) % kBatchLoops;
+  std::size_t place = first;
   for (std::size_t i = 0; i < kBatchLoops; ++i) {
-    if (loops_[i].context == context) {
-      place = i;
+    const std::size_t next = (first + i) % kBatchLoops;
+    if (loops_[next].context == context || loops_[next].called_ns == 0) {
+      place = next;
       break;
     }
-    if (loops_[i].called_ns < loops_[place].called_ns) place = i;
+    if (loops_[next].called_ns < loops_[place].called_ns) place = next;
   }
   if (loops_[place].context != context) {
     loops_[place] = BatchLoop{};

@@ -8,6 +8,8 @@
 
 #include "platform/clock.h"
 #include "shim/common/open_shim.h"
+#include "shim/cuda/contexts.h"
+#include "shim/cuda/graph_memory.h"
 #include "shim/cuda/not_cancelled.h"
 #include "shim/cuda/streams.h"
 
@@ -56,12 +58,14 @@ class Work {
     if (hooks_ == nullptr) return;
     ++inside;
     const int error_number = errno;
+    context_ = CurrentContext();
     if (captures.load(std::memory_order_relaxed) == 0 || !IsCapturing(where.stream, where.per_thread))
-      stream_ = FindStream(where.stream, where.per_thread);
+      stream_ = FindStream(where.stream, where.per_thread, context_);
     if (stream_ != nullptr) {
       const NotCancelled not_cancelled;
       ends_batch_ = hooks_->before_work(&pass_, &stream_->place()) != 0;
       const RelaxedCapture relaxed(false);
+      const InContext in(stream_->context(), context_);
       stream_->Begin(ends_batch_);
     }
     errno = error_number;
@@ -72,6 +76,7 @@ class Work {
     if (stream_ != nullptr) {
       const NotCancelled not_cancelled;
       const RelaxedCapture relaxed(ends_batch_);
+      const InContext in(stream_->context(), context_);
       stream_->End(ends_batch_, ends_batch_ ? platform::NowNs() : 0);
       hooks_->after_work(&pass_);
     }
@@ -83,6 +88,7 @@ class Work {
 
  private:
   const weir_cuda_hooks* const hooks_;
+  CudaHandle context_ = nullptr;  // the thread's
   Stream* stream_ = nullptr;
   bool ends_batch_ = false;
   weir_shim_pass pass_;
@@ -131,7 +137,18 @@ WEIR_ONE(cuLaunch, nullptr, false, (CudaHandle kernel), (kernel))
 WEIR_ONE(cuLaunchGrid, nullptr, false, (CudaHandle kernel, int width, int height), (kernel, width, height))
 WEIR_ONE(cuLaunchGridAsync, stream, false, (CudaHandle kernel, int width, int height, CudaHandle stream),
          (kernel, width, height, stream))
-WEIR_ASYNC(cuGraphLaunch, stream, (CudaHandle graph, CudaHandle stream), (graph, stream))
+/// What the graph's nodes allocate is claimed before the gate is passed.
+#define WEIR_LAUNCH_GRAPH(name, per_thread)                                                            \
+  WEIR_EXPORT CudaResult name(CudaHandle graph, CudaHandle stream) {                                   \
+    GraphUse use(graph, stream, per_thread);                                                           \
+    if (!use.granted()) return kOutOfMemory;                                                           \
+    const Work work({stream, per_thread});                                                             \
+    const CudaResult result = Driver<CudaResult(CudaHandle, CudaHandle)>(kCall_##name)(graph, stream); \
+    if (result == kSuccess) use.Begun();                                                               \
+    return result;                                                                                     \
+  }
+WEIR_LAUNCH_GRAPH(cuGraphLaunch, false)
+WEIR_LAUNCH_GRAPH(cuGraphLaunch_ptsz, true)
 
 WEIR_SYNC(cuMemcpy, (CudaPointer to, CudaPointer from, size_t bytes), (to, from, bytes))
 WEIR_SYNC(cuMemcpyPeer,

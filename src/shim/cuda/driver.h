@@ -7,6 +7,11 @@
 //   look_up.cc        cuGetProcAddress: gives out Weir's functions in place of the driver's
 //   streams.cc        what is measured of each stream
 //   memory_calls.cc   the functions that allocate and free device memory, and those that say how much there is
+//   pool_calls.cc     which pools of memory are the host's
+//   graph_calls.cc    the functions that make and end graphs which may allocate memory
+//   graph_memory.cc   what these graphs hold
+//   context_calls.cc  the functions that make and end contexts
+//   claims.cc         claims to memory around the driver's calls
 //   allocations.cc    what the program holds
 //
 // Names and signatures are those of the CUDA Driver API Reference. Types are declared here, so that no file of NVIDIA's

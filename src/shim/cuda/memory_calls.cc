@@ -1,109 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that allocate and free device memory, and those that say how much there is. Memory is claimed from the
-// vGPU before the driver is asked for it. A claim that the limit refuses fails as the driver's own lack of memory does.
-// What a call in a stream that captures allocates is a node of a graph, and is not counted.
-#include <pthread.h>
-
+// The functions that allocate and free device memory, and those that say how much there is. What a call in a stream
+// that captures allocates is a node of a graph, and counts when the graph is launched (graph_memory.h).
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
 #include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "shim/cuda/allocations.h"
 #include "shim/cuda/array_size.h"
-#include "shim/cuda/not_cancelled.h"
-#include "shim/cuda/streams.h"
+#include "shim/cuda/claims.h"
+#include "shim/cuda/contexts.h"
+#include "shim/cuda/pools.h"
 
 namespace weir::shim::cuda {
 namespace {
 
 using Kind = Allocations::Kind;
-
-std::atomic<Allocations*> held_instance{nullptr};
-
-/// Never destroyed, because threads of the program may allocate while the program exits. A child of a fork begins with
-/// none: the driver knows nothing there, and the state of the lock is unknown.
-Allocations& Held() {
-  static const bool kForgotten =
-      ::pthread_atfork(nullptr, nullptr, [] { held_instance.store(nullptr, std::memory_order_relaxed); }) == 0;
-  static_cast<void>(kForgotten);
-  Allocations* held = held_instance.load(std::memory_order_acquire);
-  if (held != nullptr) return *held;
-  auto* made = new Allocations;
-  if (held_instance.compare_exchange_strong(held, made, std::memory_order_acq_rel)) return *made;
-  delete made;
-  return *held;
-}
-
-/// Runs code of Weir's in a thread of the program. Lack of host memory there does not end the program; the memory in
-/// question is then not counted.
-template <typename Body>
-void Aside(Body body) noexcept {
-  const int error_number = errno;
-  const NotCancelled not_cancelled;
-  try {
-    body();
-  } catch (...) {
-  }
-  errno = error_number;
-}
-
-void Release(std::uint64_t bytes) {
-  if (bytes > 0) Hooks()->release_memory(bytes);
-}
-
-CudaHandle CurrentContext() {
-  CudaHandle context = nullptr;
-  return Driver<CudaResult(CudaHandle*)>(kCall_cuCtxGetCurrent)(&context) == kSuccess ? context : nullptr;
-}
-
-/// Memory that a call of the program is going to allocate.
-class Claim {
- public:
-  explicit Claim(std::uint64_t bytes) { granted_ = Take(bytes); }
-  ~Claim() {
-    if (bytes_ > 0) Aside([this] { Release(bytes_); });
-  }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-
-  [[nodiscard]] bool granted() const { return granted_; }
-  /// Changes the claim to what the driver has taken. False: the limit has no room for it.
-  bool Become(std::uint64_t bytes) {
-    if (bytes > bytes_) return Take(bytes - bytes_);
-    Aside([&] { Release(std::exchange(bytes_, bytes) - bytes); });
-    return true;
-  }
-  /// The driver has allocated: the claim lasts until the block ends.
-  void Keep(Kind kind, std::uint64_t handle, CudaHandle context) {
-    if (bytes_ == 0) return;
-    Aside([&] {
-      const std::uint64_t before = Held().Add({.kind = kind, .handle = handle, .bytes = bytes_, .context = context});
-      bytes_ = before;
-    });
-  }
-  void KeepPhysical(std::uint64_t handle) {
-    if (bytes_ > 0) Aside([&] { bytes_ = Held().AddPhysical(handle, bytes_); });
-  }
-
- private:
-  bool Take(std::uint64_t bytes) {
-    bool granted = true;
-    Aside([&] {
-      if (bytes == 0 || Hooks() == nullptr) return;
-      granted = Hooks()->claim_memory(bytes) != 0;
-      if (granted) bytes_ += bytes;
-    });
-    return granted;
-  }
-
-  std::uint64_t bytes_ = 0;  // claimed, and held by no block
-  bool granted_ = false;
-};
 
 std::uint64_t NumberOf(CudaPointer pointer) { return pointer; }
 std::uint64_t NumberOf(CudaHandle handle) { return reinterpret_cast<std::uint64_t>(handle); }
@@ -114,7 +26,7 @@ CudaResult Allocate(Kind kind, std::uint64_t bytes, const Handle* handle, Call c
   Claim claim(bytes);
   if (!claim.granted()) return kOutOfMemory;
   const CudaResult result = call();
-  if (result == kSuccess) claim.Keep(kind, NumberOf(*handle), CurrentContext());
+  if (result == kSuccess) claim.Keep({.kind = kind, .handle = NumberOf(*handle), .context = OwnerOf(CurrentContext())});
   return result;
 }
 
@@ -131,62 +43,22 @@ CudaResult Free(Kind kind, std::uint64_t handle, Call call) {
   return result;
 }
 
-/// The same, from a pool and in the order of a stream. `call` allocates.
+/// The same, from a pool and in the order of a stream. `pool`: null for the one of the stream's device. `call`
+/// allocates.
 template <typename Call>
-CudaResult AllocateFromPool(std::uint64_t bytes, const CudaPointer* pointer, CudaHandle stream, bool per_thread,
-                            Call call) {
-  const bool captured = IsCapturing(stream, per_thread);
-  Claim claim(captured ? 0 : bytes);
+CudaResult AllocateFromPool(std::uint64_t bytes, const CudaPointer* pointer, CudaHandle pool, CudaHandle stream,
+                            bool per_thread, Call call) {
+  const bool counts = !IsHostPool(pool) && !IsCapturing(stream, per_thread);
+  Claim claim(counts ? bytes : 0);
   if (!claim.granted()) return kOutOfMemory;
   const CudaResult result = call();
-  if (result == kSuccess) claim.Keep(Kind::kMemory, *pointer, nullptr);
+  if (result == kSuccess && counts) claim.Keep({.handle = *pointer, .device = DeviceOf(*pointer)});
   return result;
 }
 
 template <typename Call>
 CudaResult FreeToPool(CudaPointer pointer, CudaHandle stream, bool per_thread, Call call) {
   return IsCapturing(stream, per_thread) ? call() : Free(Kind::kMemory, pointer, call);
-}
-
-/// The blocks of a context that the driver has ended. `before`: Next() before the driver was asked to.
-void EndContext(CudaHandle context, std::uint64_t before) {
-  std::uint64_t bytes = 0;
-  for (const Allocations::Block& block : Held().TakeOf(context, before)) bytes += block.bytes;
-  Release(bytes);
-}
-
-std::uint64_t NextBlock() {
-  std::uint64_t next = 0;
-  Aside([&] { next = Held().Next(); });
-  return next;
-}
-
-/// Primary contexts by device, as the program has got them.
-std::array<std::atomic<CudaHandle>, 64> primary_contexts{};
-
-std::atomic<CudaHandle>* PrimaryOf(int device) {
-  return device >= 0 && static_cast<std::size_t>(device) < primary_contexts.size()
-             ? &primary_contexts[static_cast<std::size_t>(device)]
-             : nullptr;
-}
-
-bool IsActive(int device) {
-  unsigned flags = 0;
-  int active = 0;
-  return Driver<CudaResult(int, unsigned*, int*)>(kCall_cuDevicePrimaryCtxGetState)(device, &flags, &active) !=
-             kSuccess ||
-         active != 0;
-}
-
-/// After a call that may have ended a device's primary context. `reset`: it has, and the device's pools with it.
-void PrimaryEnded(int device, bool reset, std::uint64_t before) {
-  std::atomic<CudaHandle>* const primary = PrimaryOf(device);
-  const CudaHandle context = primary != nullptr ? primary->load() : nullptr;
-  if (context == nullptr || (!reset && IsActive(device))) return;
-  Aside([&] {
-    EndContext(context, before);
-    if (reset) EndContext(nullptr, before);
-  });
 }
 
 std::uint64_t Saturated(std::uint64_t a, std::uint64_t b) {
@@ -245,7 +117,7 @@ WEIR_EXPORT CudaResult cuMemAllocPitch_v2(CudaPointer* pointer, size_t* pitch, s
     Driver<CudaResult(CudaPointer)>(kCall_cuMemFree_v2)(*pointer);
     return kOutOfMemory;
   }
-  claim.Keep(Kind::kMemory, *pointer, CurrentContext());
+  claim.Keep({.handle = *pointer, .context = OwnerOf(CurrentContext())});
   return kSuccess;
 }
 
@@ -283,14 +155,14 @@ WEIR_END_ARRAY(cuMipmappedArrayDestroy)
 
 #define WEIR_POOL(name, per_thread)                                                                                 \
   WEIR_EXPORT CudaResult cuMemAllocAsync##name(CudaPointer* pointer, size_t bytes, CudaHandle stream) {             \
-    return AllocateFromPool(bytes, pointer, stream, per_thread, [&] {                                               \
+    return AllocateFromPool(bytes, pointer, nullptr, stream, per_thread, [&] {                                      \
       return Driver<CudaResult(CudaPointer*, size_t, CudaHandle)>(kCall_cuMemAllocAsync##name)(pointer, bytes,      \
                                                                                                stream);             \
     });                                                                                                             \
   }                                                                                                                 \
   WEIR_EXPORT CudaResult cuMemAllocFromPoolAsync##name(CudaPointer* pointer, size_t bytes, CudaHandle pool,         \
                                                        CudaHandle stream) {                                         \
-    return AllocateFromPool(bytes, pointer, stream, per_thread, [&] {                                               \
+    return AllocateFromPool(bytes, pointer, pool, stream, per_thread, [&] {                                         \
       return Driver<CudaResult(CudaPointer*, size_t, CudaHandle, CudaHandle)>(kCall_cuMemAllocFromPoolAsync##name)( \
           pointer, bytes, pool, stream);                                                                            \
     });                                                                                                             \
@@ -354,37 +226,6 @@ WEIR_EXPORT CudaResult cuMemUnmap(CudaPointer address, size_t size) {
   });
   return result;
 }
-
-// -- Contexts --------------------------------------------------------------------------------------------------------
-
-#define WEIR_DESTROY(name)                                                                     \
-  WEIR_EXPORT CudaResult name(CudaHandle context) {                                            \
-    const std::uint64_t before = NextBlock();                                                  \
-    const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(context);           \
-    if (result == kSuccess && context != nullptr) Aside([&] { EndContext(context, before); }); \
-    return result;                                                                             \
-  }
-WEIR_DESTROY(cuCtxDestroy)
-WEIR_DESTROY(cuCtxDestroy_v2)
-
-WEIR_EXPORT CudaResult cuDevicePrimaryCtxRetain(CudaHandle* context, int device) {
-  const CudaResult result = Driver<CudaResult(CudaHandle*, int)>(kCall_cuDevicePrimaryCtxRetain)(context, device);
-  if (result != kSuccess) return result;
-  if (std::atomic<CudaHandle>* const primary = PrimaryOf(device)) primary->store(*context);
-  return result;
-}
-
-#define WEIR_END_PRIMARY(name, reset)                                        \
-  WEIR_EXPORT CudaResult name(int device) {                                  \
-    const std::uint64_t before = NextBlock();                                \
-    const CudaResult result = Driver<CudaResult(int)>(kCall_##name)(device); \
-    if (result == kSuccess) PrimaryEnded(device, reset, before);             \
-    return result;                                                           \
-  }
-WEIR_END_PRIMARY(cuDevicePrimaryCtxRelease, false)
-WEIR_END_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
-WEIR_END_PRIMARY(cuDevicePrimaryCtxReset, true)
-WEIR_END_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
 
 // -- How much there is -----------------------------------------------------------------------------------------------
 

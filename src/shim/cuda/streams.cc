@@ -6,11 +6,11 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <tuple>
 
 #include "core/schedule/batch_bounds.h"
 #include "platform/clock.h"
 #include "platform/pthread_lock.h"
+#include "shim/cuda/contexts.h"
 
 namespace weir::shim::cuda {
 namespace {
@@ -33,6 +33,13 @@ constexpr int kFailuresMost = 16;
 /// Streams beyond this number are not measured, and their calls pass no gate.
 constexpr std::size_t kStreamsMost = 1024;
 
+/// Streams that have no object of the program's.
+const CudaHandle kLegacy = reinterpret_cast<CudaHandle>(std::uintptr_t{1}),
+                 kPerThread = reinterpret_cast<CudaHandle>(std::uintptr_t{2});
+
+/// Increases when handles of streams may have been used again.
+std::atomic<unsigned> streams_forgotten{0};
+
 CudaResult Query(CudaHandle event) { return Driver<CudaResult(CudaHandle)>(kCall_cuEventQuery)(event); }
 
 struct Context {
@@ -45,18 +52,18 @@ struct Context {
 struct Known {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   std::map<CudaHandle, Context*> contexts;
-  // By context, handle, and the thread of a per-thread default stream.
-  std::map<std::tuple<CudaHandle, CudaHandle, const void*>, Stream*> streams;
+  std::map<StreamKey, Stream*> streams;
 };
 Known& Registry() {
   static auto* known = new Known;
   return *known;
 }
 
-Context* ContextOf(Known& known, CudaHandle handle) {
-  Context*& context = known.contexts[handle];
+Context* ContextOf(Known& known, const StreamKey& key) {
+  Context*& context = known.contexts[key.context];
   if (context != nullptr) return context;
-  context = new Context(handle);
+  context = new Context(key.context);
+  const InContext in(key.context, CurrentContext());
   int device = 0;
   if (Driver<CudaResult(int*)>(kCall_cuCtxGetDevice)(&device) != kSuccess ||
       Driver<CudaResult(char*, int, int)>(kCall_cuDeviceGetName)(context->renderer, sizeof context->renderer, device) !=
@@ -306,36 +313,59 @@ bool Stream::AwaitEvent(std::size_t Stream::*event, std::int64_t from_ns) {
   }
 }
 
-Stream* FindStream(CudaHandle handle, bool per_thread_default) {
-  constexpr std::uintptr_t kLegacy = 1, kPerThread = 2;
-  CudaHandle context = nullptr;
-  if (Driver<CudaResult(CudaHandle*)>(kCall_cuCtxGetCurrent)(&context) != kSuccess || context == nullptr)
-    return nullptr;
+StreamKey KeyOf(CudaHandle handle, bool per_thread_default) {
   static thread_local const char kThread = 0;
-  if (handle == nullptr) handle = reinterpret_cast<CudaHandle>(per_thread_default ? kPerThread : kLegacy);
-  const void* thread = handle == reinterpret_cast<CudaHandle>(kPerThread) ? &kThread : nullptr;
-  static thread_local struct {
+  if (handle == nullptr) handle = per_thread_default ? kPerThread : kLegacy;
+  CudaHandle context = nullptr;
+  // A driver that lacks the function has streams of the current context only.
+  if (handle == kLegacy || handle == kPerThread || !DriverHas(kCall_cuStreamGetCtx) ||
+      Driver<CudaResult(CudaHandle, CudaHandle*)>(kCall_cuStreamGetCtx)(handle, &context) != kSuccess)
+    context = CurrentContext();
+  return {OwnerOf(context), handle, handle == kPerThread ? &kThread : nullptr};
+}
+
+void ForgetStreams() { streams_forgotten.fetch_add(1, std::memory_order_release); }
+
+Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
+  // Of the thread's last streams. A stream by its handle is the same in every context, but a default one is not.
+  struct Last {
     CudaHandle context, handle;
+    unsigned forgotten;
     Stream* stream;
-  } last{};
-  if (last.context == context && last.handle == handle) return last.stream;
+  };
+  static thread_local Last lasts[16]{};
+  if (handle == nullptr) handle = per_thread_default ? kPerThread : kLegacy;
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  Last& last = lasts[(number >> 4 ^ number >> 10) % std::size(lasts)];
+  const unsigned forgotten = streams_forgotten.load(std::memory_order_acquire);
+  if (last.stream != nullptr && last.context == current && last.handle == handle && last.forgotten == forgotten)
+    return last.stream;
+  const StreamKey key = KeyOf(handle, per_thread_default);
+  if (key.context == nullptr) return nullptr;
   try {
     Known& known = Registry();
     const Lock lock(known.mutex);
-    const auto found = known.streams.find({context, handle, thread});
-    if (found != known.streams.end()) {
-      last = {context, handle, found->second};
-      return found->second;
+    Stream*& stream = known.streams[key];
+    if (stream == nullptr) {
+      if (known.streams.size() > kStreamsMost) return known.streams.erase(key), nullptr;
+      Context* owner = ContextOf(known, key);
+      stream = new Stream(owner->clock, handle, owner->renderer);
     }
-    if (known.streams.size() >= kStreamsMost) return nullptr;
-    Context* owner = ContextOf(known, context);
-    auto* made = new Stream(owner->clock, handle, owner->renderer);
-    known.streams.emplace(std::tuple{context, handle, thread}, made);
-    last = {context, handle, made};
-    return made;
+    last = {current, handle, forgotten, stream};
+    return stream;
   } catch (...) {
     return nullptr;  // out of memory
   }
+}
+
+InContext::InContext(CudaHandle context, CudaHandle current) {
+  if (current == context || OwnerOf(current) == context) return;
+  pushed_ = Driver<CudaResult(CudaHandle)>(kCall_cuCtxPushCurrent_v2)(context) == kSuccess;
+}
+
+InContext::~InContext() {
+  CudaHandle popped = nullptr;
+  if (pushed_) Driver<CudaResult(CudaHandle*)>(kCall_cuCtxPopCurrent_v2)(&popped);
 }
 
 bool IsCapturing(CudaHandle handle, bool per_thread_default) {

@@ -20,6 +20,7 @@
 
 #include <array>
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -77,6 +78,7 @@ class Stream {
   ~Stream() = delete;  // a stream's handle may be used again, and its events belong to the context
 
   [[nodiscard]] const weir_cuda_stream& place() const { return place_; }
+  [[nodiscard]] CudaHandle context() const { return clock_.context(); }
   /// Before and after the driver's function. `ends_batch`: the call has passed the gate; only then `now_ns` counts.
   void Begin(bool ends_batch);
   void End(bool ends_batch, std::int64_t now_ns);
@@ -129,8 +131,33 @@ class Stream {
   std::uint32_t random_ = 0x9E3779B9;
 };
 
-/// The calling thread's current context and the stream of a call; null: there is no context, or too many streams.
-Stream* FindStream(CudaHandle handle, bool per_thread_default);
+/// What identifies a stream. Streams of a green context belong to the primary one.
+struct StreamKey {
+  CudaHandle context = nullptr, handle = nullptr;
+  const void* thread = nullptr;  // of a per-thread default stream
+  friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+};
+/// A default stream is that of the calling thread's current context. Any other one is found by its handle, whatever the
+/// current context is. The context is null where there is none.
+StreamKey KeyOf(CudaHandle handle, bool per_thread_default);
+
+/// The stream of a call; null: there is no context, or too many streams. `current`: the thread's context.
+Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current);
+
+/// After streams were destroyed: their handles may be those of other streams now.
+void ForgetStreams();
+
+/// Makes a stream's context current, if another one is, so that events of Weir are made and recorded there.
+class InContext {
+ public:
+  InContext(CudaHandle context, CudaHandle current);
+  ~InContext();
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
 
 /// Whether a stream may be capturing now: then nothing is recorded in it, and the call puts no work on the device.
 bool IsCapturing(CudaHandle handle, bool per_thread_default);

@@ -22,6 +22,7 @@ struct FakeDevice {
   struct Event {
     bool recorded = false;
     double at_ns = 0;
+    CudaHandle context = nullptr;
   };
 
   FakeDevice() {
@@ -29,21 +30,40 @@ struct FakeDevice {
     Set(
         kCall_cuCtxGetCurrent, +[](CudaHandle* current) { return *current = only->context, kSuccess; });
     Set(
+        kCall_cuCtxPushCurrent_v2, +[](CudaHandle next) {
+          only->stack.push_back(only->context);
+          return only->context = next, kSuccess;
+        });
+    Set(
+        kCall_cuCtxPopCurrent_v2, +[](CudaHandle* last) {
+          *last = only->context;
+          only->context = only->stack.back();
+          return only->stack.pop_back(), kSuccess;
+        });
+    Set(
+        kCall_cuStreamGetCtx, +[](CudaHandle stream, CudaHandle* owner) {
+          if (!only->owners.contains(stream)) return kFails;
+          return *owner = only->owners[stream], kSuccess;
+        });
+    Set(
         kCall_cuCtxGetDevice, +[](int* device) { return *device = 0, kSuccess; });
     Set(
         kCall_cuDeviceGetName, +[](char* name, int, int) { return name[0] = '\0', kSuccess; });
     Set(
         kCall_cuEventCreate, +[](CudaHandle* made, unsigned) {
           if (only->fails) return kFails;
-          only->events.push_back(std::make_unique<Event>());
+          only->events.push_back(std::make_unique<Event>(Event{.context = only->context}));
           *made = only->events.back().get();
           return kSuccess;
         });
     Set(
         kCall_cuEventRecord, +[](CudaHandle event, CudaHandle stream) {
           if (only->fails || !only->Knows(event)) return kFails;
+          auto& one = *static_cast<Event*>(event);
+          if (one.context != only->ContextOf(stream)) return kFails;
           ++only->records;
-          *static_cast<Event*>(event) = {true, std::max(only->busy_until_ns[stream], only->now_ns)};
+          one.recorded = true;
+          one.at_ns = std::max(only->busy_until_ns[stream], only->now_ns);
           return kSuccess;
         });
     Set(
@@ -67,6 +87,10 @@ struct FakeDevice {
       if (one.get() == event) return true;
     return false;
   }
+  [[nodiscard]] CudaHandle ContextOf(CudaHandle stream) const {
+    const auto found = owners.find(stream);
+    return found != owners.end() ? found->second : own_context;
+  }
   void Launch(CudaHandle stream, double work_ns) {
     busy_until_ns[stream] = std::max(busy_until_ns[stream], now_ns) + work_ns;
     worked_ns += work_ns;
@@ -74,7 +98,10 @@ struct FakeDevice {
 
   static constexpr CudaResult kFails = 400;
   static inline FakeDevice* only = nullptr;
-  CudaHandle context = &now_ns;
+  const CudaHandle own_context = &now_ns;
+  CudaHandle context = own_context;
+  std::vector<CudaHandle> stack;
+  std::map<CudaHandle, CudaHandle> owners;  // contexts of streams; of others it is own_context
   double now_ns = 1e6;
   double worked_ns = 0;
   int records = 0;
@@ -289,7 +316,77 @@ TEST_F(MeasuredStream, OfAContextThatHasFailedAsksNoMore) {
   EXPECT_EQ(reported_ns, 0);
 }
 
+/// The rest of a program: streams by their handles.
+class StreamsOfContexts : public ::testing::Test {
+ protected:
+  StreamsOfContexts() {
+    reported_ns = 0;
+    ForgetStreams();
+  }
+  FakeDevice device_;
+  int other_ = 0, stream_ = 0;
+  const CudaHandle other_context_ = &other_, handle_ = &stream_;
+};
+
+TEST_F(StreamsOfContexts, AreFoundByTheirHandlesInAnyContext) {
+  device_.owners[handle_] = other_context_;
+  Stream* const found = FindStream(handle_, false, device_.context);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->context(), other_context_);
+  for (const CudaHandle current : {other_context_, device_.own_context, CudaHandle{}}) {
+    device_.context = current;
+    EXPECT_EQ(FindStream(handle_, false, device_.context), found);
+  }
+  EXPECT_EQ(FindStream(nullptr, false, device_.context), nullptr) << "a default stream needs a context";
+}
+
+TEST_F(StreamsOfContexts, DefaultStreamsAreThoseOfTheCurrentContext) {
+  Stream* const own = FindStream(nullptr, false, device_.context);
+  Stream* const of_thread = FindStream(nullptr, true, device_.context);
+  device_.context = other_context_;
+  Stream* const other = FindStream(nullptr, false, device_.context);
+  ASSERT_TRUE(own != nullptr && of_thread != nullptr && other != nullptr);
+  EXPECT_EQ(own->context(), device_.own_context);
+  EXPECT_EQ(other->context(), other_context_);
+  EXPECT_NE(of_thread, own);
+  device_.context = device_.own_context;
+  EXPECT_EQ(FindStream(nullptr, false, device_.context), own);
+  EXPECT_EQ(FindStream(nullptr, true, device_.context), of_thread);
+}
+
+TEST_F(StreamsOfContexts, AHandleThatIsUsedAgainIsAnotherStream) {
+  device_.owners[handle_] = other_context_;
+  Stream* const first = FindStream(handle_, false, device_.context);
+  device_.owners[handle_] = device_.own_context;
+  ForgetStreams();
+  Stream* const second = FindStream(handle_, false, device_.context);
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(second->context(), device_.own_context);
+}
+
+TEST_F(StreamsOfContexts, WorkInAStreamOfAnotherContextIsMeasured) {
+  device_.owners[handle_] = other_context_;
+  Stream& stream = *FindStream(handle_, false, device_.context);
+  for (int i = 0; i < 100; ++i) {
+    {
+      const InContext in(stream.context(), device_.context);
+      stream.Begin(true);
+    }
+    EXPECT_EQ(device_.context, device_.own_context) << "the program's call runs in its context";
+    device_.Launch(handle_, 1 * kMs);
+    const InContext in(stream.context(), device_.context);
+    stream.End(true, static_cast<std::int64_t>(device_.now_ns));
+    device_.now_ns += 2 * kMs;
+  }
+  stream.Await(false);
+  EXPECT_NEAR(static_cast<double>(reported_ns), device_.worked_ns, 0.02 * device_.worked_ns);
+}
+
 }  // namespace
+
+bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
+CudaHandle OwnerOf(CudaHandle context) { return context; }
 
 const weir_cuda_hooks* Hooks() {
   static const weir_cuda_hooks kHooks{WEIR_CUDA_HOOKS_VERSION,

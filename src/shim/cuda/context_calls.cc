@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions that make and end contexts and streams. What a context held ends with it.
+//
+//   cuCtxCreate, cuCtxAttach ── cuCtxDetach, as often ──▶ ended       cuCtxDestroy ends it at once
+//   cuDevicePrimaryCtxRetain, cuGreenCtxCreate ── releases, cuGreenCtxDestroy, as often ──▶ ended
+//
+// The driver counts the users of primary contexts, and is asked. It does not say how many a context of cuCtxCreate has.
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <vector>
+
+#include "platform/pthread_lock.h"
+#include "shim/cuda/claims.h"
+#include "shim/cuda/contexts.h"
+#include "shim/cuda/graph_memory.h"
+
+namespace weir::shim::cuda {
+namespace {
+
+using ContextsLock = platform::PthreadLock;
+
+/// Primary contexts by device, as the driver has named them.
+std::array<std::atomic<CudaHandle>, 64> primary_contexts{};
+
+std::atomic<CudaHandle>* PrimaryOf(int device) {
+  return device >= 0 && static_cast<std::size_t>(device) < primary_contexts.size()
+             ? &primary_contexts[static_cast<std::size_t>(device)]
+             : nullptr;
+}
+
+struct Green {
+  CudaHandle green = nullptr, context = nullptr;  // the same by two names
+  int device = -1;
+};
+
+/// The few contexts that need a note.
+struct Notes {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  std::vector<Green> greens;
+  std::vector<CudaHandle> attached;  // a context is in it as often as cuCtxAttach has returned it
+};
+Notes& AllNotes() { return OfProcess<Notes>::Get(); }
+std::atomic<bool> any_green{false};
+
+bool IsActive(int device) {
+  unsigned flags = 0;
+  int active = 0;
+  return Driver<CudaResult(int, unsigned*, int*)>(kCall_cuDevicePrimaryCtxGetState)(device, &flags, &active) !=
+             kSuccess ||
+         active != 0;
+}
+
+/// After a call that may have ended a device's primary context. `reset`: it has, and the device's pools with it.
+void PrimaryEnded(int device, bool reset, std::uint64_t before) {
+  std::atomic<CudaHandle>* const primary = PrimaryOf(device);
+  const CudaHandle context = primary != nullptr ? primary->load() : nullptr;
+  ForgetStreams();
+  if (!reset && (context == nullptr || IsActive(device))) return;
+  Aside([&] {
+    if (context != nullptr) EndContext(context, before);
+    if (reset) EndPools(device, before);
+    CountGraphMemory(device);
+  });
+}
+
+/// Learns the primary context of a device that is active.
+void NotePrimary(int device) {
+  std::atomic<CudaHandle>* const primary = PrimaryOf(device);
+  CudaHandle context = nullptr;
+  if (primary == nullptr ||
+      Driver<CudaResult(CudaHandle*, int)>(kCall_cuDevicePrimaryCtxRetain)(&context, device) != kSuccess)
+    return;
+  primary->store(context);
+  Driver<CudaResult(int)>(kCall_cuDevicePrimaryCtxRelease_v2)(device);
+}
+
+/// Whether the context has been attached to; one such use is over now.
+bool EndUse(CudaHandle context) {
+  bool found = false;
+  Aside([&] {
+    Notes& notes = AllNotes();
+    const ContextsLock lock(notes.mutex);
+    const auto use = std::find(notes.attached.begin(), notes.attached.end(), context);
+    found = use != notes.attached.end();
+    if (found) notes.attached.erase(use);
+  });
+  return found;
+}
+
+/// After the driver has ended a context, whatever its number of users.
+void ContextEnded(CudaHandle context, std::uint64_t before) {
+  ForgetStreams();
+  Aside([&] {
+    Notes& notes = AllNotes();
+    {
+      const ContextsLock lock(notes.mutex);
+      std::erase(notes.attached, context);
+    }
+    EndContext(context, before);
+  });
+}
+
+}  // namespace
+
+CudaHandle OwnerOf(CudaHandle context) {
+  if (context == nullptr || !any_green.load(std::memory_order_relaxed)) return context;
+  CudaHandle owner = context;
+  Aside([&] {
+    Notes& notes = AllNotes();
+    const ContextsLock lock(notes.mutex);
+    for (const Green& green : notes.greens)
+      if (green.context == context)
+        if (std::atomic<CudaHandle>* const primary = PrimaryOf(green.device)) owner = primary->load();
+  });
+  return owner;
+}
+
+}  // namespace weir::shim::cuda
+
+using namespace weir::shim::cuda;  // NOLINT(google-build-using-namespace): for the functions below alone
+
+#define WEIR_EXPORT extern "C" __attribute__((visibility("default")))
+// NOLINTBEGIN(readability-identifier-naming, bugprone-macro-parentheses): the names are the driver's
+
+#define WEIR_DESTROY(name)                                                           \
+  WEIR_EXPORT CudaResult name(CudaHandle context) {                                  \
+    const std::uint64_t before = NextBlock();                                        \
+    const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(context); \
+    if (result == kSuccess && context != nullptr) ContextEnded(context, before);     \
+    return result;                                                                   \
+  }
+WEIR_DESTROY(cuCtxDestroy)
+WEIR_DESTROY(cuCtxDestroy_v2)
+
+WEIR_EXPORT CudaResult cuCtxAttach(CudaHandle* context, unsigned flags) {
+  const CudaResult result = Driver<CudaResult(CudaHandle*, unsigned)>(kCall_cuCtxAttach)(context, flags);
+  if (result != kSuccess) return result;
+  Aside([&] {
+    Notes& notes = AllNotes();
+    const ContextsLock lock(notes.mutex);
+    notes.attached.push_back(*context);
+  });
+  return result;
+}
+
+WEIR_EXPORT CudaResult cuCtxDetach(CudaHandle context) {
+  const std::uint64_t before = NextBlock();
+  const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_cuCtxDetach)(context);
+  if (result == kSuccess && context != nullptr && !EndUse(context)) ContextEnded(context, before);
+  return result;
+}
+
+WEIR_EXPORT CudaResult cuDevicePrimaryCtxRetain(CudaHandle* context, int device) {
+  const CudaResult result = Driver<CudaResult(CudaHandle*, int)>(kCall_cuDevicePrimaryCtxRetain)(context, device);
+  if (result != kSuccess) return result;
+  if (std::atomic<CudaHandle>* const primary = PrimaryOf(device)) primary->store(*context);
+  return result;
+}
+
+#define WEIR_END_PRIMARY(name, reset)                                        \
+  WEIR_EXPORT CudaResult name(int device) {                                  \
+    const std::uint64_t before = NextBlock();                                \
+    const CudaResult result = Driver<CudaResult(int)>(kCall_##name)(device); \
+    if (result == kSuccess) PrimaryEnded(device, reset, before);             \
+    return result;                                                           \
+  }
+WEIR_END_PRIMARY(cuDevicePrimaryCtxRelease, false)
+WEIR_END_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
+WEIR_END_PRIMARY(cuDevicePrimaryCtxReset, true)
+WEIR_END_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
+
+WEIR_EXPORT CudaResult cuGreenCtxCreate(CudaHandle* green, CudaHandle resources, int device, unsigned flags) {
+  const CudaResult result = Driver<CudaResult(CudaHandle*, CudaHandle, int, unsigned)>(kCall_cuGreenCtxCreate)(
+      green, resources, device, flags);
+  if (result != kSuccess) return result;
+  NotePrimary(device);
+  CudaHandle context = nullptr;
+  if (Driver<CudaResult(CudaHandle*, CudaHandle)>(kCall_cuCtxFromGreenCtx)(&context, *green) != kSuccess)
+    context = nullptr;
+  Aside([&] {
+    Notes& notes = AllNotes();
+    const ContextsLock lock(notes.mutex);
+    notes.greens.push_back({.green = *green, .context = context, .device = device});
+    any_green.store(true, std::memory_order_relaxed);
+  });
+  return result;
+}
+
+WEIR_EXPORT CudaResult cuGreenCtxDestroy(CudaHandle green) {
+  const std::uint64_t before = NextBlock();
+  Green ended;
+  Aside([&] {
+    Notes& notes = AllNotes();
+    const ContextsLock lock(notes.mutex);
+    const auto one = std::find_if(notes.greens.begin(), notes.greens.end(),
+                                  [&](const Green& known) { return known.green == green; });
+    if (one == notes.greens.end()) return;
+    ended = *one;
+    notes.greens.erase(one);  // before the driver gives its handle to another thread
+  });
+  const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_cuGreenCtxDestroy)(green);
+  if (result == kSuccess) {
+    PrimaryEnded(ended.device, false, before);
+  } else if (ended.green != nullptr) {
+    Aside([&] {
+      Notes& notes = AllNotes();
+      const ContextsLock lock(notes.mutex);
+      notes.greens.push_back(ended);
+    });
+  }
+  return result;
+}
+
+#define WEIR_DESTROY_STREAM(name)                                                   \
+  WEIR_EXPORT CudaResult name(CudaHandle stream) {                                  \
+    const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(stream); \
+    if (result == kSuccess) ForgetStreams();                                        \
+    return result;                                                                  \
+  }
+WEIR_DESTROY_STREAM(cuStreamDestroy)
+WEIR_DESTROY_STREAM(cuStreamDestroy_v2)
+// NOLINTEND(readability-identifier-naming, bugprone-macro-parentheses)

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the memory of pools is.
+#pragma once
+
+#include "shim/cuda/driver.h"
+
+namespace weir::shim::cuda {
+
+/// Whether the pool's memory is the host's. Null: the pool of a stream's device.
+bool IsHostPool(CudaHandle pool);
+
+/// The device whose memory this is; 0 if the driver does not say.
+int DeviceOf(CudaPointer pointer);
+
+}  // namespace weir::shim::cuda
