@@ -89,10 +89,10 @@ std::string ClosedToOthers(const std::string& path) {
 
 /// Removes the groups of users that have no folder below `homes`. A group in which a process is still ending stays
 /// until the next call.
-void RemoveUnused(const platform::ControlGroups& groups, const std::string& homes) {
+bool RemoveUnused(const platform::ControlGroups& groups, const std::string& homes) {
   std::set<std::string> used;
   for (const Home& home : HomesIn(homes)) used.insert(std::to_string(home.uid));
-  groups.RemoveUnused(used);
+  return groups.RemoveUnused(used);
 }
 
 }  // namespace
@@ -222,16 +222,14 @@ void ExecutorUsers::Clear(const std::string& left, uid_t uid) {
     std::fprintf(stderr, "weir: %s stays until the next start: %s\n", left.c_str(), process.error().message.c_str());
     return;
   }
-  Reaper::Start(loop_, *pid, std::move(*process), [this, left] {
+  Reaper::Start(loop_, *pid, std::move(*process), [this, left, alive = std::weak_ptr<bool>(alive_)] {
     ::rmdir(left.c_str());
-    RemoveUnusedGroupsSoon(kRemovalTries);
+    if (!alive.expired()) RemoveUnusedGroupsSoon(kRemovalTries);
   });
 }
 
 void ExecutorUsers::RemoveUnusedGroupsSoon(int tries) {
-  if (!own_.groups) return;
-  RemoveUnused(*own_.groups, homes_);
-  if (tries <= 1) return;
+  if (!own_.groups || RemoveUnused(*own_.groups, homes_) || tries <= 1) return;
   removal_.expires_after(kBetweenRemovals);
   removal_.async_wait([this, tries](const boost::system::error_code& error) {
     if (!error) RemoveUnusedGroupsSoon(tries - 1);

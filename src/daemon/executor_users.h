@@ -18,6 +18,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -111,6 +112,7 @@ class ExecutorUsers {
   uid_t next_ = 0;     // the number to try first; 0: not known yet
   unsigned left_ = 0;  // folders that were renamed so far
   boost::asio::steady_timer removal_{loop_};
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expired: a pending handler must not use this object
 };
 
 /// The parts of the isolation of executors that are missing with `own`, in words.

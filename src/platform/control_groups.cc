@@ -45,6 +45,14 @@ Status Write(const std::string& path, const std::string& text) {
   return Ok();
 }
 
+/// 0: the file can't be read, or has no number.
+std::uint64_t NumberIn(const std::string& path) {
+  const auto text = ReadFile(path, kFileBytesMax);
+  std::uint64_t number = 0;
+  if (text) std::from_chars(text->data(), text->data() + text->size(), number);
+  return number;
+}
+
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 Status MakeGroupFolder(const std::string& path) {
@@ -105,9 +113,7 @@ Result<ControlGroups> ControlGroups::Make(const std::string& name, const GroupLi
     processes = processes || part.processes;
     groups.parts_.push_back(part);
   }
-  if (!memory || !processes)
-    return Fail(Errc::kNotFound, std::string("no cgroup hierarchy is mounted that limits ") +
-                                     (memory ? "the number of processes" : "memory"));
+  if (!memory) return Fail(Errc::kNotFound, "no cgroup hierarchy is mounted that limits memory");
   groups.together_ = together;
   for (const Part& part : groups.parts_) WEIR_TRY_STATUS(MakePart(part, together));
   return groups;
@@ -131,6 +137,8 @@ Status ControlGroups::SetLimits(const Part& part, const std::string& folder, con
     WEIR_TRY_STATUS(Write(folder + "/pids.max", limits.processes > 0 ? std::to_string(limits.processes) : "max"));
   if (!part.memory) return Ok();
   const std::string bytes = std::to_string(limits.memory_bytes);
+  const std::uint64_t held = NumberIn(folder + (part.is_v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+  if (limits.memory_bytes > 0 && held > limits.memory_bytes) return Ok();
   if (part.is_v2) {
     if (Exists(folder + "/memory.swap.max"))
       WEIR_TRY_STATUS(Write(folder + "/memory.swap.max", limits.memory_bytes > 0 ? "0" : "max"));
@@ -185,14 +193,17 @@ std::uint64_t ControlGroups::KilledForMemory(const std::string& group) const {
   return 0;
 }
 
-void ControlGroups::RemoveUnused(const std::set<std::string>& groups) const {
+bool ControlGroups::RemoveUnused(const std::set<std::string>& groups) const {
+  bool all = true;
   for (const Part& part : parts_) {
     std::error_code none;
     std::vector<std::string> unused;
-    for (const auto& entry : std::filesystem::directory_iterator(part.folder, none))
-      if (entry.is_directory(none) && !groups.contains(entry.path().filename())) unused.push_back(entry.path());
-    for (const std::string& folder : unused) ::rmdir(folder.c_str());  // fails while a process is left in it
+    for (std::filesystem::directory_iterator entry(part.folder, none), end; entry != end; entry.increment(none))
+      if (entry->is_directory(none) && !groups.contains(entry->path().filename())) unused.push_back(entry->path());
+    for (const std::string& folder : unused)  // fails while a process is left in it
+      if (::rmdir(folder.c_str()) != 0) all = false;
   }
+  return all;
 }
 
 void ControlGroups::RemoveIfEmpty() const {

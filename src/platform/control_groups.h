@@ -43,17 +43,18 @@ std::vector<CgroupMount> CgroupMountsIn(std::string_view mountinfo);
 class ControlGroups {
  public:
   /// Makes NAME. `root`: "" except in tests. Errors, in words for users: this system has no control groups with limits
-  /// of memory and processes, or this process may not make any.
+  /// of memory, or this process may not make any. Where there are none with limits of processes, these have none.
   static Result<ControlGroups> Make(const std::string& name, const GroupLimits& together, const std::string& root = "");
 
-  /// Makes the group, and NAME, if they are missing, and sets its limits.
+  /// Makes the group, and NAME, if they are missing, and sets its limits. A limit of memory that is below what the
+  /// group holds would end its processes: the former limit stays then, until a later call finds less.
   [[nodiscard]] Status Set(const std::string& group, const GroupLimits& limits) const;
   /// The files that a process writes "0" to in order to enter the group.
   [[nodiscard]] std::vector<std::string> EntriesOf(const std::string& group) const;
   /// How many processes of the group the kernel has killed because its memory was full.
   [[nodiscard]] std::uint64_t KilledForMemory(const std::string& group) const;
-  /// Removes groups that are not in `groups` and in which no process is left.
-  void RemoveUnused(const std::set<std::string>& groups) const;
+  /// Removes groups that are not in `groups` and in which no process is left. Returns whether all of them are gone.
+  bool RemoveUnused(const std::set<std::string>& groups) const;
   /// Removes NAME if no group is left in it.
   void RemoveIfEmpty() const;
   /// The folders of NAME, one for each hierarchy.

@@ -97,10 +97,27 @@ TEST_F(ShownGroups, AreMissingWhereAControllerIs) {
   auto groups = ControlGroups::Make("weir-test", {}, folder_.path());
   ASSERT_FALSE(groups);
   EXPECT_EQ(groups.error().message, "no cgroup hierarchy is mounted that limits memory");
+}
+
+TEST_F(ShownGroups, LimitMemoryAlsoWhereNoneLimitProcesses) {
   Put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
-  groups = ControlGroups::Make("weir-test", {}, folder_.path());
-  ASSERT_FALSE(groups);
-  EXPECT_EQ(groups.error().message, "no cgroup hierarchy is mounted that limits the number of processes");
+  const auto groups = ControlGroups::Make("weir-test", {}, folder_.path());
+  ASSERT_TRUE(groups) << groups.error().message;
+  ASSERT_TRUE(groups->Set("7", {.memory_bytes = kMiB, .processes = 9}));
+  EXPECT_EQ(Text("weir-test/7/memory.max"), "1048576");
+  EXPECT_EQ(Text("weir-test/7/pids.max"), "");
+}
+
+TEST_F(ShownGroups, KeepALimitThatIsAboveWhatTheyHold) {
+  const auto groups = ControlGroups::Make("weir-test", {}, folder_.path());
+  ASSERT_TRUE(groups) << groups.error().message;
+  ASSERT_TRUE(groups->Set("7", {.memory_bytes = 4 * kMiB}));
+  Put("sys/fs/cgroup/weir-test/7/memory.current", "3145728\n");
+  ASSERT_TRUE(groups->Set("7", {.memory_bytes = 2 * kMiB}));
+  EXPECT_EQ(Text("weir-test/7/memory.max"), "4194304");
+  Put("sys/fs/cgroup/weir-test/7/memory.current", "1048576\n");
+  ASSERT_TRUE(groups->Set("7", {.memory_bytes = 2 * kMiB}));
+  EXPECT_EQ(Text("weir-test/7/memory.max"), "2097152");
 }
 
 TEST_F(ShownGroups, ThatCanNotBeMadeSayWhere) {
@@ -160,6 +177,29 @@ TEST_F(KernelsGroups, CountFilesInATmpfsUntilTheyAreRemoved) {
   std::filesystem::remove(folder.path() + "/b");
   EXPECT_EQ(StatusIn("small", write + "c"), 0);
   EXPECT_EQ(::system(("umount " + folder.path()).c_str()), 0);
+}
+
+TEST_F(KernelsGroups, EndNoProgramWhenTheirLimitIsLowered) {
+  ASSERT_TRUE(groups_.Set("used", {.memory_bytes = 128 * kMiB}));
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  // The shell holds 32 MiB and says so. It ends when it is told to.
+  const std::string script = "x=$(head -c 33554432 /dev/zero | tr '\\0' x); echo; while kill -0 $$ && [ ! -e /tmp/" +
+                             name_ + " ]; do sleep 0.02; done";
+  const auto pid =
+      Spawn({.argv = {"/bin/sh", "-c", script}, .output_fd = ends[1], .groups = groups_.EntriesOf("used")});
+  ASSERT_TRUE(pid) << pid.error().message;
+  ::close(ends[1]);
+  char byte = 0;
+  ASSERT_EQ(::read(ends[0], &byte, 1), 1) << "it holds the memory";
+  EXPECT_TRUE(groups_.Set("used", {.memory_bytes = 16 * kMiB}));
+  std::ofstream("/tmp/" + name_) << "end\n";
+  int status = 0;
+  ::waitpid(*pid, &status, 0);
+  std::filesystem::remove("/tmp/" + name_);
+  EXPECT_EQ(status, 0) << "it ended by itself";
+  ::close(ends[0]);
+  EXPECT_EQ(groups_.KilledForMemory("used"), 0U);
 }
 
 TEST_F(KernelsGroups, LimitProcesses) {

@@ -80,6 +80,7 @@ class EmulatedNode(e2e.Node):
         self.arguments = ("--device", "emulated:" + self.description, *self.arguments)
 
     def truth(self):
+        e2e.wait_for(lambda: os.path.exists(os.path.join(self.run_dir, "emulator-0.sock")), "the emulator listens")
         return truth_at(os.path.join(self.run_dir, "emulator-0.sock"))
 
     def used_ns(self, device=0):

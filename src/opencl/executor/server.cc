@@ -86,7 +86,9 @@ class Server {
   void Welcome(platform::Fd connection);
   void Tick(std::int64_t now_ns);
   void Watch(const Session& session, std::int64_t now_ns) const;
+  /// The limits that hold while a client is connected.
   [[nodiscard]] Quota::Limits Limits() const;
+  [[nodiscard]] Quota::Limits LimitsNow() const;
 
   ExecutorOptions options_;
   gate::Agent agent_;
@@ -146,7 +148,7 @@ void Server::Share() {
   shared_ = std::make_unique<Shared>(Shared{.device = device_,
                                             .agent = agent_,
                                             .meter = *meter_,
-                                            .quota = std::make_shared<Quota>([this] { return Limits(); }),
+                                            .quota = std::make_shared<Quota>([this] { return LimitsNow(); }),
                                             .copies = options_.copies || order.elastic,
                                             .store = store,
                                             .partition = options_.partition,
@@ -159,17 +161,27 @@ void Server::Share() {
   }
 }
 
+/// The vGPU's limit of memory in slots while nothing is evicted; 0: it has none.
+std::uint64_t LimitOf(const gate::MemoryOrder& order) { return order.elastic ? order.max : order.limit; }
+
 // With elastic memory, objects that do not fit are evicted: a program may create as much as the device has, and only
 // runs slower. A command needs each of its objects whole on the device, whose memory never exceeds the maximum.
-// Otherwise what the vGPU's programs hold themselves, as those of CUDA do, leaves less room.
 Quota::Limits Server::Limits() const {
   const gate::MemoryOrder order = agent_.memory_order();
   const auto bytes = [this](std::uint64_t slots) {
     return slots > 0 ? std::min(slots * kSlotBytes.count, memory_bytes_) : memory_bytes_;
   };
   if (keeper_ != nullptr) return {.all = memory_bytes_, .each = bytes(order.max)};
-  const std::uint64_t all = bytes(order.elastic ? order.max : order.limit);
-  return {.all = all - std::min(all, agent_.programs_memory()), .each = all};
+  const std::uint64_t all = bytes(LimitOf(order));
+  return {.all = all, .each = all};
+}
+
+// What the vGPU's programs hold themselves, as those of CUDA do, leaves less of a limit.
+Quota::Limits Server::LimitsNow() const {
+  Quota::Limits limits = Limits();
+  if (keeper_ == nullptr && LimitOf(agent_.memory_order()) > 0)
+    limits.all -= std::min(limits.all, agent_.programs_memory());
+  return limits;
 }
 
 // Memory became elastic after this executor had started. Its objects stay, and the daemon is told how much they take.
