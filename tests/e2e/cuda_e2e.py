@@ -390,6 +390,9 @@ class Memory(emulated.WithEmulatedNode):
                                   capture_output=True, text=True, timeout=e2e.PATIENCE)
         refused = opencl()
         self.assertNotEqual(refused.returncode, 0, refused.stdout + refused.stderr)
+        devices = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", "clinfo"],
+                                 capture_output=True, text=True, timeout=e2e.PATIENCE)
+        self.assertRegex(devices.stdout, f"Global memory size +{self.LIMIT_MIB << 20} ", "the device is there, and has no room")
         self.assertEqual(self.ask(program, "free"), "0")
         e2e.wait_for(lambda: opencl().returncode == 0, "it has room again")
 
