@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is claimed for graphs whose nodes allocate, on a driver whose pool reserves what the test says.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <list>
 #include <utility>
 
@@ -289,6 +291,25 @@ TEST_F(GraphMemory, IsClaimedWhereInstantiatingUploads) {
   EXPECT_EQ(gate.held, 100U);
   graph_pools.busy[0] = 100;
   EXPECT_EQ(Run(executable, 100, stream_), kSuccess) << "it has its memory";
+}
+
+// A claim may wait for other processes.
+TEST_F(GraphMemory, ThatIsBeingClaimedDoesNotStopOtherThreads) {
+  const CudaHandle graph = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  const CudaHandle other = Executable({Allocation(0x2000, 100), Free(0x2000)});
+  std::future<CudaResult> ended;
+  bool in_time = false;
+  int claims = 0;
+  gate.claiming = [&] {
+    if (++claims != 2) return;  // the second one is for what the driver reserves beyond the first
+    ended = std::async(std::launch::async, [other] { return cuGraphExecDestroy(other); });
+    in_time = ended.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  };
+  EXPECT_EQ(Run(graph, 256), kSuccess);
+  ended.wait();
+  EXPECT_EQ(claims, 3) << "the other thread has counted it, too";
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(gate.held, 256U) << "once";
 }
 
 TEST_F(GraphMemory, OfAGraphWhoseLaunchIsRecordedIsNotClaimed) {

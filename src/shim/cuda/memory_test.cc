@@ -289,6 +289,7 @@ const weir_cuda_hooks* Hooks() {
       .report_time = nullptr,
       .claim_memory =
           [](unsigned long long bytes) {
+            if (gate.claiming) gate.claiming();
             std::uint64_t all = 0;
             if (__builtin_add_overflow(gate.held, bytes, &all) || (gate.limit != 0 && all > gate.limit))
               return ++gate.refused, 0;
@@ -304,7 +305,9 @@ const weir_cuda_hooks* Hooks() {
 
 bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
 void ForgetStreams() {}
-StreamKey KeyOf(CudaHandle handle, bool /*per_thread_default*/) { return {driver.context, handle, nullptr}; }
+StreamKey KeyOf(CudaHandle handle, bool /*per_thread_default*/) {
+  return {.context = driver.context, .handle = handle};
+}
 bool IsCapturing(CudaHandle /*handle*/, bool /*per_thread_default*/) { return driver.captures; }
 
 }  // namespace weir::shim::cuda
