@@ -62,6 +62,17 @@ bool Reserved(int device, std::uint64_t& bytes) {
   return Driver<CudaResult(int, int, void*)>(kCall_cuDeviceGetGraphMemAttribute)(device, kReserved, &bytes) == kSuccess;
 }
 
+/// Whether the stream has work that has not ended.
+bool IsWorking(CudaHandle stream, bool per_thread) {
+  using Exchange = CudaResult(int*);
+  int mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED: in another one, a capture of another thread forbids the question
+  Driver<Exchange>(kCall_cuThreadExchangeStreamCaptureMode)(&mode);
+  const CudaResult result =
+      Driver<CudaResult(CudaHandle)>(per_thread ? kCall_cuStreamQuery_ptsz : kCall_cuStreamQuery)(stream);
+  Driver<Exchange>(kCall_cuThreadExchangeStreamCaptureMode)(&mode);
+  return result == kNotReady;
+}
+
 void StartRound(Pool& pool) {
   ++pool.round;
   pool.reusable.clear();
@@ -244,17 +255,21 @@ GraphUse::~GraphUse() {
 void GraphUse::Begin(CudaHandle stream, bool per_thread) {
   if (Hooks() == nullptr || IsCapturing(stream, per_thread)) return;
   key_ = KeyOf(stream, per_thread);
-  granted_ = TryClaim();
+  granted_ = TryClaim(/*runs=*/false);
   if (granted_) return;
+  // Asked before the trim: the trim leaves the memory of what still runs.
+  const bool runs = IsWorking(stream, per_thread);
   for (const GraphNeeds::One& one : needs_.each) {
     Driver<CudaResult(int)>(kCall_cuDeviceGraphMemTrim)(one.device);
     CountGraphMemory(one.device);
   }
-  granted_ = TryClaim();
+  granted_ = TryClaim(/*runs=*/false) || (runs && TryClaim(/*runs=*/true));
 }
 
-/// Claims what the graph may need beyond what its stream has already.
-bool GraphUse::TryClaim() {
+/// Claims what the graph may need beyond what its stream has already. `runs`: the pools have been trimmed and the
+/// stream still works, so that a graph that was launched in it last has what it needs, whatever happened in other
+/// streams.
+bool GraphUse::TryClaim(bool runs) {
   missing_ = needs_.each;
   std::uint64_t sum = 0;
   {
@@ -263,9 +278,10 @@ bool GraphUse::TryClaim() {
     const auto known = graphs.executables.find(executable_);
     for (GraphNeeds::One& one : missing_) {
       const Pool& pool = graphs.pools[one.device];
-      const bool again = known != graphs.executables.end() && known->second.last == key_ &&
-                         known->second.rounds.count(one.device) > 0 &&
-                         known->second.rounds.at(one.device) == pool.round;
+      const bool here =
+          known != graphs.executables.end() && known->second.last == key_ && known->second.rounds.count(one.device) > 0;
+      const bool again =
+          here && (known->second.rounds.at(one.device) == pool.round || (runs && pool.counted >= one.bytes));
       const auto reusable = pool.reusable.find(key_);
       if (again)
         one.bytes = 0;

@@ -5,7 +5,8 @@
 //
 //   instantiated ──▶ launch: what it may need is claimed ──▶ the driver reserves ──▶ the claim becomes what is reserved
 //                        ▲            │
-//                        │            └─ no room: the pool is trimmed, once; still none: CUDA_ERROR_OUT_OF_MEMORY
+//                        │            └─ no room: the pool is trimmed, once; still none: CUDA_ERROR_OUT_OF_MEMORY,
+//                        │               unless the graph was launched in this stream last, and the stream still works
 //                        └─ again, in the same stream: it needs nothing more
 //
 // Nodes whose lifetimes do not overlap have the same address, so that what a graph needs at a time is the union of its
@@ -56,7 +57,7 @@ class GraphUse {
 
  private:
   void Begin(CudaHandle stream, bool per_thread);
-  [[nodiscard]] bool TryClaim();
+  [[nodiscard]] bool TryClaim(bool runs);
   void End();
 
   CudaHandle executable_ = nullptr;

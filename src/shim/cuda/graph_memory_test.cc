@@ -43,8 +43,10 @@ struct FakePools {
   std::map<int, std::uint64_t> next;  // what is reserved after the next launch or upload
   std::map<int, std::uint64_t> busy;  // of it, what a trim leaves
   int uploads = 0, trims = 0;
+  CudaHandle working = nullptr;  // the stream whose work has not ended
 };
 FakePools graph_pools;
+int capture_mode = 0;  // of the only thread
 
 FakeNode Allocation(std::uint64_t address, std::uint64_t bytes, int device = 0) {
   return {.type = kAllocates, .address = address, .bytes = bytes, .device = device};
@@ -103,6 +105,13 @@ void SetGraphCalls() {
         graph_pools.reserved[device] = std::min(graph_pools.reserved[device], graph_pools.busy[device]);
         return kSuccess;
       });
+  SetCall(
+      kCall_cuStreamQuery, +[](CudaHandle stream) {
+        EXPECT_EQ(capture_mode, 2) << "another thread's capture forbids the question in other modes";
+        return stream != nullptr && stream == graph_pools.working ? kNotReady : kSuccess;
+      });
+  SetCall(
+      kCall_cuThreadExchangeStreamCaptureMode, +[](int* mode) { return std::swap(*mode, capture_mode), kSuccess; });
   SetCall(
       kCall_cuDeviceGetGraphMemAttribute, +[](int device, int attribute, void* value) {
         if (attribute != 2) return kRefuses;
@@ -291,6 +300,41 @@ TEST_F(GraphMemory, IsClaimedWhereInstantiatingUploads) {
   EXPECT_EQ(gate.held, 100U);
   graph_pools.busy[0] = 100;
   EXPECT_EQ(Run(executable, 100, stream_), kSuccess) << "it has its memory";
+}
+
+// Another stream's graph that fits beside it begins a round, in which nothing is known of it.
+TEST_F(GraphMemory, OfAGraphThatStillRunsInItsStreamIsNotNeededAgain) {
+  gate.limit = 150;
+  const CudaHandle first = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  const CudaHandle small = Executable({Allocation(0x2000, 10), Free(0x2000)});
+  EXPECT_EQ(Run(first, 128, stream_), kSuccess);
+  graph_pools.working = stream_;
+  graph_pools.busy[0] = 128;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Run(small, 128, other_stream_), kSuccess);
+    EXPECT_EQ(Run(first, 128, stream_), kSuccess);
+    EXPECT_EQ(gate.held, 128U);
+  }
+  EXPECT_EQ(capture_mode, 0);
+  const CudaHandle next = Executable({Allocation(0x3000, 20), Free(0x3000)});
+  EXPECT_EQ(Run(next, 128, other_stream_), kSuccess);
+  EXPECT_EQ(Run(first, 228, other_stream_), kOutOfMemory) << "it has not run there";
+  graph_pools.working = nullptr;
+  EXPECT_EQ(Run(first, 228, stream_), kOutOfMemory) << "what is left after the trim is another graph's";
+}
+
+TEST_F(GraphMemory, OfAGraphThatStillRunsIsNotNeededAgainAfterATrim) {
+  gate.limit = 150;
+  const CudaHandle first = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  const CudaHandle small = Executable({Allocation(0x2000, 10), Free(0x2000)});
+  EXPECT_EQ(Run(small, 10, other_stream_), kSuccess);
+  EXPECT_EQ(Run(first, 110, stream_), kSuccess);
+  graph_pools.working = stream_;
+  graph_pools.busy[0] = 100;
+  EXPECT_EQ(cuDeviceGraphMemTrim(0), kSuccess);
+  EXPECT_EQ(gate.held, 100U);
+  EXPECT_EQ(Run(first, 100, stream_), kSuccess);
+  EXPECT_EQ(gate.held, 100U);
 }
 
 // A claim may wait for other processes.
