@@ -62,6 +62,7 @@ void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   Aside([&] {
     if (context != nullptr) EndContext(context, before);
     if (reset) EndPools(device, before);
+    if (reset) ForgetExecutables(device);
     CountGraphMemory(device);
   });
 }

@@ -192,7 +192,7 @@ GraphNeeds NeedsOf(CudaHandle graph) {
 }
 
 void NoteExecutable(CudaHandle executable, const GraphNeeds& needs) {
-  if (needs.each.empty()) return;
+  if (needs.each.empty()) return static_cast<void>(ForgetExecutable(executable));
   Aside([&] {
     Graphs& graphs = All();
     const GraphsLock lock(graphs.mutex);
@@ -212,6 +212,19 @@ GraphNeeds ForgetExecutable(CudaHandle executable) {
     if (ended) needs = ended.mapped().needs;
   });
   return needs;
+}
+
+void ForgetExecutables(int device) {
+  if (noted.load(std::memory_order_relaxed) == 0) return;
+  Aside([&] {
+    Graphs& graphs = All();
+    const GraphsLock lock(graphs.mutex);
+    std::erase_if(graphs.executables, [device](const auto& one) {
+      const auto& each = one.second.needs.each;
+      return std::any_of(each.begin(), each.end(), [device](const GraphNeeds::One& of) { return of.device == device; });
+    });
+    noted.store(static_cast<int>(graphs.executables.size()), std::memory_order_relaxed);
+  });
 }
 
 void CountGraphMemory(int device) {

@@ -33,10 +33,13 @@ struct GraphNeeds {
 
 GraphNeeds NeedsOf(CudaHandle graph);
 
-/// An executable graph was made.
+/// An executable graph was made. What was known of an earlier one with its handle is forgotten: graphs also end with
+/// their context.
 void NoteExecutable(CudaHandle executable, const GraphNeeds& needs);
 /// It is about to end, and its handle may be used again. Returns what it needs.
 GraphNeeds ForgetExecutable(CudaHandle executable);
+/// The device was reset: all graphs that need memory of it have ended.
+void ForgetExecutables(int device);
 
 /// Counts what the driver has reserved on the device now. If it has become less, each graph may need memory again.
 void CountGraphMemory(int device);

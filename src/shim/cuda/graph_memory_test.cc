@@ -337,6 +337,26 @@ TEST_F(GraphMemory, OfAGraphThatStillRunsIsNotNeededAgainAfterATrim) {
   EXPECT_EQ(gate.held, 100U);
 }
 
+// A reset of the device ends executable graphs, and the next ones may have their handles.
+TEST_F(GraphMemory, IsNotOfTheNextGraphWithTheHandle) {
+  gate.limit = 150;
+  const CudaHandle graph = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  EXPECT_EQ(Run(graph, 100), kSuccess);
+  graph_pools.reserved[0] = 0;
+  cuDevicePrimaryCtxReset_v2(0);
+  gate.limit = 10;
+  EXPECT_EQ(Run(graph, 0), kSuccess) << "forgotten";
+  gate.limit = 150;
+  graphs_.back() = {{Allocation(0x1000, 100), Free(0x1000)}};
+  CudaHandle executable = nullptr;
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&executable, &graphs_.back(), 0), kSuccess);
+  gate.limit = 10;
+  EXPECT_EQ(Run(executable, 100), kOutOfMemory);
+  graphs_.back() = {{{}}};
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&executable, &graphs_.back(), 0), kSuccess);
+  EXPECT_EQ(Run(executable, 0), kSuccess) << "it allocates nothing";
+}
+
 // A claim may wait for other processes.
 TEST_F(GraphMemory, ThatIsBeingClaimedDoesNotStopOtherThreads) {
   const CudaHandle graph = Executable({Allocation(0x1000, 100), Free(0x1000)});
