@@ -215,6 +215,26 @@ TEST_F(ProgramMemory, ThatIsNonsenseLeavesExecutorsNoRoomAndOverflowsNothing) {
   EXPECT_EQ(executor.programs_memory(), std::numeric_limits<std::uint32_t>::max() * proto::kMemoryPageBytes);
 }
 
+TEST_F(ProgramMemory, OfExecutorsThatAProgramWritesMeanwhileIsNotThatOfPrograms) {
+  Agent executor(path_, proto::Api::kOpenCl, "executor");
+  RawClient hostile(path_);
+  ASSERT_TRUE(hostile.Attach(proto::Api::kCuda));
+  host().SetExecutor(::getpid());
+  Attached(executor);
+  std::atomic<bool> ended{false};
+  std::thread writing([&] {
+    while (!ended) hostile.vgpu().memory.others_pages = 0, hostile.vgpu().memory.others_pages = 1'000'000;
+  });
+  std::uint64_t most = 0;
+  for (int i = 0; i < 20'000 && most == 0; ++i) {
+    host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+    most = executor.programs_memory();
+  }
+  ended = true;
+  writing.join();
+  EXPECT_EQ(most, 0U);
+}
+
 TEST_F(ProgramMemory, OfAProgramThatWritesNonsenseIsItsVgpusAffair) {
   const std::string other_path = folder_ / "w";
   const std::size_t other = host().Add(other_path);

@@ -128,7 +128,7 @@ void VgpuGate::SetExecutorsMemory(Bytes bytes) {
   proto::MemoryTable& table = programs_.page().memory;
   table.others_pages.store(MemoryPagesOf(bytes.count), std::memory_order_seq_cst);
   if (!executors_.exists()) return;
-  const std::uint64_t programs = HeldPages(table) - table.others_pages.load(std::memory_order_relaxed);
+  const std::uint64_t programs = PagesInWords(table);
   executors_.page().memory.others_pages.store(
       static_cast<std::uint32_t>(std::min<std::uint64_t>(programs, std::numeric_limits<std::uint32_t>::max())),
       std::memory_order_relaxed);
