@@ -93,8 +93,8 @@ bool Agent::ClaimWithoutWord(const Attachment& attachment) {
   if (LimitOf(memory_order()) == 0) return true;
   const bool refused = HasWords(attachment);
   if (!wordless_said_ && refused)
-    std::fprintf(stderr, "weir: this program gets no device memory: more than %zu processes of its vGPU are attached\n",
-                 proto::kMemoryWords);
+    std::fprintf(stderr, "weir: this program gets no device memory: too many processes of its vGPU are attached%s\n",
+                 api_ == proto::Api::kCuda ? "" : ", or the daemon is too old for a program that draws and uses CUDA");
   else if (!wordless_said_)
     std::fprintf(stderr, "weir: the memory limit of this vGPU does not hold for this program: the daemon is too old\n");
   wordless_said_ = true;

@@ -252,8 +252,8 @@ class VgpuGate {
   }
   Result<Shared> MakeRegion() const;
   Result<Shared*> RegionOf(bool is_executor);
-  /// A word of the memory table, plus 1, set to zero; 0: all are taken.
-  std::uint32_t FreeMemoryWord();
+  /// A word of the memory table for a process, plus 1, set to zero; 0: it gets none.
+  std::uint32_t FreeMemoryWord(proto::Api api);
   void WriteControls(proto::VgpuRegion& page, bool memory) const;
   std::int64_t TakeSpent(Shared& shared);
   Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, const Places& places) const;

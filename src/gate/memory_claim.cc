@@ -26,13 +26,17 @@ std::uint32_t MemoryPagesOf(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(std::min(pages, kHalf));
 }
 
-std::uint64_t HeldPages(const proto::MemoryTable& table) {
-  std::uint64_t sum = table.others_pages.load(std::memory_order_relaxed);
+std::uint64_t PagesInWords(const proto::MemoryTable& table) {
+  std::uint64_t sum = 0;
   for (const proto::AtomicU64& one : table.words) {
     const std::uint64_t word = one.load(std::memory_order_relaxed);
     sum += HeldIn(word) + ClaimedIn(word);
   }
   return sum;
+}
+
+std::uint64_t HeldPages(const proto::MemoryTable& table) {
+  return table.others_pages.load(std::memory_order_relaxed) + PagesInWords(table);
 }
 
 // Sequentially consistent, like the reads in Decide: of two processes that announce, one at least reads the other's

@@ -28,6 +28,9 @@ namespace weir::gate {
 /// Pages that hold `bytes`. At most what a half of a word can hold.
 std::uint32_t MemoryPagesOf(std::uint64_t bytes);
 
+/// What the words say, in pages: what all processes hold, and claim. The sum can't overflow.
+std::uint64_t PagesInWords(const proto::MemoryTable& table);
+
 /// What all processes and the executors hold, in pages. A claim counts as held. The sum of all words can't overflow.
 std::uint64_t HeldPages(const proto::MemoryTable& table);
 

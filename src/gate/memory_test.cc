@@ -215,6 +215,26 @@ TEST_F(ProgramMemory, ThatIsNonsenseLeavesExecutorsNoRoomAndOverflowsNothing) {
   EXPECT_EQ(executor.programs_memory(), std::numeric_limits<std::uint32_t>::max() * proto::kMemoryPageBytes);
 }
 
+TEST_F(ProgramMemory, OfExecutorsThatAProgramWritesMeanwhileIsNotThatOfPrograms) {
+  Agent executor(path_, proto::Api::kOpenCl, "executor");
+  RawClient hostile(path_);
+  ASSERT_TRUE(hostile.Attach(proto::Api::kCuda));
+  host().SetExecutor(::getpid());
+  Attached(executor);
+  std::atomic<bool> ended{false};
+  std::thread writing([&] {
+    while (!ended) hostile.vgpu().memory.others_pages = 0, hostile.vgpu().memory.others_pages = 1'000'000;
+  });
+  std::uint64_t most = 0;
+  for (int i = 0; i < 20'000 && most == 0; ++i) {
+    host().With([](VgpuGate& gate) { gate.SetExecutorsMemory(Bytes{kQuarter}); });
+    most = executor.programs_memory();
+  }
+  ended = true;
+  writing.join();
+  EXPECT_EQ(most, 0U);
+}
+
 TEST_F(ProgramMemory, OfAProgramThatWritesNonsenseIsItsVgpusAffair) {
   const std::string other_path = folder_ / "w";
   const std::size_t other = host().Add(other_path);
@@ -248,10 +268,30 @@ TEST_F(ProgramMemory, IsNeverWrittenIntoAWordOfAnotherProcess) {
   EXPECT_EQ(next.vgpu().memory.words[1] >> 32, MemoryPagesOf(2 * kQuarter));
 }
 
-TEST_F(ProgramMemory, NeedsNoWordInProgramsOfOtherApis) {
-  RawClient game(path_);
-  ASSERT_TRUE(game.Attach(proto::Api::kGl));
-  EXPECT_EQ(game.process().memory_word, 0U);
+// A program that draws may use CUDA later, in the process that is attached already.
+TEST_F(ProgramMemory, OfAProcessThatDrawsIsLimitedToo) {
+  for (const proto::Api api : {proto::Api::kGl, proto::Api::kVulkan}) {
+    ASSERT_TRUE(WaitUntil([this] { return host().Processes() == 0; }));
+    Agent agent(path_, api, "game"), other = MakeAgent("other");
+    Attached(agent);
+    Attached(other);
+    EXPECT_TRUE(agent.ClaimMemory(kQuarter));
+    EXPECT_EQ(Fill(other), 3);
+    EXPECT_FALSE(agent.ClaimMemory(1));
+  }
+}
+
+TEST_F(ProgramMemory, OfProcessesThatDrawLeavesWordsForOthers) {
+  std::vector<RawClient> games;
+  constexpr std::size_t kHalf = proto::kMemoryWords / 2;
+  for (std::size_t i = 0; i <= kHalf; ++i) {
+    games.emplace_back(path_);
+    ASSERT_TRUE(games.back().Attach(proto::Api::kGl));
+    ASSERT_EQ(games.back().process().memory_word, i < kHalf ? i + 1 : 0);
+  }
+  RawClient program(path_);
+  ASSERT_TRUE(program.Attach(proto::Api::kCuda));
+  EXPECT_EQ(program.process().memory_word, kHalf + 1);
 }
 
 // A thread that passes the gate for the first time, or whose meter changes, describes the process while another one

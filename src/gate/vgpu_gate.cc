@@ -115,7 +115,12 @@ Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& p
   return std::move(*hello);
 }
 
-std::uint32_t VgpuGate::FreeMemoryWord() {
+/// A program that draws gets one too, because it may use CUDA later in the same process; but programs that draw don't
+/// take the last half of the words from programs that use CUDA for certain.
+std::uint32_t VgpuGate::FreeMemoryWord(proto::Api api) {
+  const bool may_claim = api == proto::Api::kGl || api == proto::Api::kVulkan;
+  if (!may_claim && api != proto::Api::kCuda) return 0;
+  if (may_claim && memory_words_.count() >= proto::kMemoryWords / 2) return 0;
   for (std::uint32_t word = 0; word < proto::kMemoryWords; ++word) {
     if (memory_words_[word]) continue;
     programs_.page().memory.words[word].store(0, std::memory_order_seq_cst);
@@ -128,7 +133,7 @@ void VgpuGate::SetExecutorsMemory(Bytes bytes) {
   proto::MemoryTable& table = programs_.page().memory;
   table.others_pages.store(MemoryPagesOf(bytes.count), std::memory_order_seq_cst);
   if (!executors_.exists()) return;
-  const std::uint64_t programs = HeldPages(table) - table.others_pages.load(std::memory_order_relaxed);
+  const std::uint64_t programs = PagesInWords(table);
   executors_.page().memory.others_pages.store(
       static_cast<std::uint32_t>(std::min<std::uint64_t>(programs, std::numeric_limits<std::uint32_t>::max())),
       std::memory_order_relaxed);
@@ -144,9 +149,7 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, co
   if (!shared) return Refuse(std::move(connection), shared.error());
   proto::InitHeader(region->mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
                     proto::kProcessRegionBytes, id.value);
-  // Programs of other APIs claim no memory.
-  const bool claims = *shared == &programs_ && hello->api == proto::Api::kCuda;
-  const std::uint32_t word = claims ? FreeMemoryWord() : 0;
+  const std::uint32_t word = *shared == &programs_ ? FreeMemoryWord(hello->api) : 0;
   region->mapping.As<proto::ProcessRegion>()->memory_word.store(word, std::memory_order_relaxed);
   const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
   std::array<int, proto::kWelcomeFds> fds{};

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -57,6 +58,7 @@ inline constexpr CudaResult kRefuses = 999;
 struct FakeGate {
   std::uint64_t held = 0, limit = 0;
   int refused = 0;
+  std::function<void()> claiming;  // what happens during a claim
 };
 inline FakeGate gate;
 

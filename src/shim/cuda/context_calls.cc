@@ -22,7 +22,7 @@ namespace {
 
 using ContextsLock = platform::PthreadLock;
 
-/// Primary contexts by device, as the driver has named them.
+/// Primary contexts by device, as the driver has named them. Null: there is none now.
 std::array<std::atomic<CudaHandle>, 64> primary_contexts{};
 
 std::atomic<CudaHandle>* PrimaryOf(int device) {
@@ -53,6 +53,20 @@ bool IsActive(int device) {
          active != 0;
 }
 
+/// The primary context has ended, and with `reset` the device's green ones too. Their handles may be other contexts'.
+void ForgetContexts(int device, CudaHandle context, bool reset) {
+  if (std::atomic<CudaHandle>* const primary = PrimaryOf(device)) {
+    primary->store(nullptr);
+    // Another thread may have made it active again meanwhile. One that does so from now on stores its handle itself.
+    CudaHandle none = nullptr;
+    if (IsActive(device)) primary->compare_exchange_strong(none, context);
+  }
+  if (!reset || !any_green.load(std::memory_order_relaxed)) return;
+  Notes& notes = AllNotes();
+  const ContextsLock lock(notes.mutex);
+  std::erase_if(notes.greens, [device](const Green& one) { return one.device == device; });
+}
+
 /// After a call that may have ended a device's primary context. `reset`: it has, and the device's pools with it.
 void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   std::atomic<CudaHandle>* const primary = PrimaryOf(device);
@@ -60,8 +74,10 @@ void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   ForgetStreams();
   if (!reset && (context == nullptr || IsActive(device))) return;
   Aside([&] {
+    ForgetContexts(device, context, reset);
     if (context != nullptr) EndContext(context, before);
     if (reset) EndPools(device, before);
+    if (reset) ForgetExecutables(device);
     CountGraphMemory(device);
   });
 }
@@ -111,9 +127,10 @@ CudaHandle OwnerOf(CudaHandle context) {
   Aside([&] {
     Notes& notes = AllNotes();
     const ContextsLock lock(notes.mutex);
-    for (const Green& green : notes.greens)
-      if (green.context == context)
-        if (std::atomic<CudaHandle>* const primary = PrimaryOf(green.device)) owner = primary->load();
+    for (const Green& green : notes.greens) {
+      std::atomic<CudaHandle>* const primary = green.context == context ? PrimaryOf(green.device) : nullptr;
+      if (const CudaHandle found = primary != nullptr ? primary->load() : nullptr) owner = found;
+    }
   });
   return owner;
 }

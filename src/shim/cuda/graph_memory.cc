@@ -38,11 +38,14 @@ struct Executable {
 };
 
 struct Pool {
+  std::uint64_t asked = 0, answered = 0;          // questions for what is reserved: how many, and the last one answered
+  std::uint64_t reserved = 0;                     // its answer
   std::uint64_t counted = 0;                      // claimed for what is reserved
   std::uint64_t round = 0;                        // increases when earlier launches say nothing about later ones
   std::map<StreamKey, std::uint64_t> reusable{};  // by graphs that are launched in the stream
 };
 
+/// The mutex is held neither while the driver is called nor while memory is claimed or given back: each may wait.
 struct Graphs {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   std::unordered_map<CudaHandle, Executable> executables;
@@ -59,32 +62,72 @@ bool Reserved(int device, std::uint64_t& bytes) {
   return Driver<CudaResult(int, int, void*)>(kCall_cuDeviceGetGraphMemAttribute)(device, kReserved, &bytes) == kSuccess;
 }
 
+/// Whether the stream has work that has not ended.
+bool IsWorking(CudaHandle stream, bool per_thread) {
+  using Exchange = CudaResult(int*);
+  int mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED: in another one, a capture of another thread forbids the question
+  Driver<Exchange>(kCall_cuThreadExchangeStreamCaptureMode)(&mode);
+  const CudaResult result =
+      Driver<CudaResult(CudaHandle)>(per_thread ? kCall_cuStreamQuery_ptsz : kCall_cuStreamQuery)(stream);
+  Driver<Exchange>(kCall_cuThreadExchangeStreamCaptureMode)(&mode);
+  return result == kNotReady;
+}
+
 void StartRound(Pool& pool) {
   ++pool.round;
   pool.reusable.clear();
 }
 
-/// Makes what is counted what is reserved. `claimed`: may be taken for it. What the limit has no room for is counted
-/// later. Returns by how much the pool has grown. Requires the lock.
-std::uint64_t Count(int device, Pool& pool, std::uint64_t& claimed) {
-  std::uint64_t reserved = 0;
-  if (!Reserved(device, reserved)) return 0;
-  if (reserved <= pool.counted) {
-    if (reserved < pool.counted) StartRound(pool);
-    Release(std::exchange(pool.counted, reserved) - reserved);
-    return 0;
-  }
-  const std::uint64_t grown = reserved - pool.counted;
-  const std::uint64_t taken = std::min(grown, claimed);
-  claimed -= taken;
-  pool.counted += taken;
-  if (taken == grown || Hooks() == nullptr) return grown;
-  // Not a claim that may be refused, because a refusal is one of the program's own calls.
+/// Claims memory that a pool has beyond what is counted, if the limit has room for it. Not a claim that may be refused,
+/// because a refusal is one of the program's own calls.
+void CountMore(int device, std::uint64_t more) {
+  const weir_cuda_hooks* const hooks = Hooks();
+  if (more == 0 || hooks == nullptr) return;
   weir_cuda_memory use{};
-  Hooks()->used_memory(&use);
-  const std::uint64_t more = grown - taken;
+  hooks->used_memory(&use);
   const bool room = use.limit == 0 || (use.held < use.limit && more <= use.limit - use.held);
-  if (room && Hooks()->claim_memory(more) != 0) pool.counted += more;
+  if (!room || hooks->claim_memory(more) == 0) return;
+  std::uint64_t added = 0;
+  {
+    Graphs& graphs = All();
+    const GraphsLock lock(graphs.mutex);
+    Pool& pool = graphs.pools[device];
+    // Another thread may have counted the same memory meanwhile, or the pool has become smaller.
+    added = std::min(more, pool.reserved - std::min(pool.reserved, pool.counted));
+    pool.counted += added;
+  }
+  Release(more - added);
+}
+
+/// Makes what is counted what is reserved. `claimed`: may be taken for it. What the limit has no room for is counted
+/// later. Returns by how much the pool has grown.
+std::uint64_t Count(int device, std::uint64_t& claimed) {
+  Graphs& graphs = All();
+  std::uint64_t question = 0, reserved = 0, grown = 0, ended = 0, more = 0;
+  {
+    const GraphsLock lock(graphs.mutex);
+    question = ++graphs.pools[device].asked;
+  }
+  if (!Reserved(device, reserved)) return 0;
+  {
+    const GraphsLock lock(graphs.mutex);
+    Pool& pool = graphs.pools[device];
+    if (question < pool.answered) return 0;  // another thread has asked later, and knows more
+    pool.answered = question;
+    pool.reserved = reserved;
+    if (reserved < pool.counted) {
+      StartRound(pool);
+      ended = std::exchange(pool.counted, reserved) - reserved;
+    } else {
+      grown = reserved - pool.counted;
+      const std::uint64_t taken = std::min(grown, claimed);
+      claimed -= taken;
+      pool.counted += taken;
+      more = grown - taken;
+    }
+  }
+  Release(ended);
+  CountMore(device, more);
   return grown;
 }
 
@@ -149,7 +192,7 @@ GraphNeeds NeedsOf(CudaHandle graph) {
 }
 
 void NoteExecutable(CudaHandle executable, const GraphNeeds& needs) {
-  if (needs.each.empty()) return;
+  if (needs.each.empty()) return static_cast<void>(ForgetExecutable(executable));
   Aside([&] {
     Graphs& graphs = All();
     const GraphsLock lock(graphs.mutex);
@@ -171,13 +214,28 @@ GraphNeeds ForgetExecutable(CudaHandle executable) {
   return needs;
 }
 
-void CountGraphMemory(int device) {
+void ForgetExecutables(int device) {
+  if (noted.load(std::memory_order_relaxed) == 0) return;
   Aside([&] {
     Graphs& graphs = All();
     const GraphsLock lock(graphs.mutex);
-    const auto pool = graphs.pools.find(device);
+    std::erase_if(graphs.executables, [device](const auto& one) {
+      const auto& each = one.second.needs.each;
+      return std::any_of(each.begin(), each.end(), [device](const GraphNeeds::One& of) { return of.device == device; });
+    });
+    noted.store(static_cast<int>(graphs.executables.size()), std::memory_order_relaxed);
+  });
+}
+
+void CountGraphMemory(int device) {
+  Aside([&] {
+    Graphs& graphs = All();
+    {
+      const GraphsLock lock(graphs.mutex);
+      if (graphs.pools.count(device) == 0) return;
+    }
     std::uint64_t none = 0;
-    if (pool != graphs.pools.end()) Count(device, pool->second, none);
+    Count(device, none);
   });
 }
 
@@ -210,17 +268,21 @@ GraphUse::~GraphUse() {
 void GraphUse::Begin(CudaHandle stream, bool per_thread) {
   if (Hooks() == nullptr || IsCapturing(stream, per_thread)) return;
   key_ = KeyOf(stream, per_thread);
-  granted_ = TryClaim();
+  granted_ = TryClaim(/*runs=*/false);
   if (granted_) return;
+  // Asked before the trim: the trim leaves the memory of what still runs.
+  const bool runs = IsWorking(stream, per_thread);
   for (const GraphNeeds::One& one : needs_.each) {
     Driver<CudaResult(int)>(kCall_cuDeviceGraphMemTrim)(one.device);
     CountGraphMemory(one.device);
   }
-  granted_ = TryClaim();
+  granted_ = TryClaim(/*runs=*/false) || (runs && TryClaim(/*runs=*/true));
 }
 
-/// Claims what the graph may need beyond what its stream has already.
-bool GraphUse::TryClaim() {
+/// Claims what the graph may need beyond what its stream has already. `runs`: the pools have been trimmed and the
+/// stream still works, so that a graph that was launched in it last has what it needs, whatever happened in other
+/// streams.
+bool GraphUse::TryClaim(bool runs) {
   missing_ = needs_.each;
   std::uint64_t sum = 0;
   {
@@ -229,9 +291,10 @@ bool GraphUse::TryClaim() {
     const auto known = graphs.executables.find(executable_);
     for (GraphNeeds::One& one : missing_) {
       const Pool& pool = graphs.pools[one.device];
-      const bool again = known != graphs.executables.end() && known->second.last == key_ &&
-                         known->second.rounds.count(one.device) > 0 &&
-                         known->second.rounds.at(one.device) == pool.round;
+      const bool here =
+          known != graphs.executables.end() && known->second.last == key_ && known->second.rounds.count(one.device) > 0;
+      const bool again =
+          here && (known->second.rounds.at(one.device) == pool.round || (runs && pool.counted >= one.bytes));
       const auto reusable = pool.reusable.find(key_);
       if (again)
         one.bytes = 0;
@@ -247,16 +310,16 @@ bool GraphUse::TryClaim() {
 
 void GraphUse::End() {
   Graphs& graphs = All();
-  const GraphsLock lock(graphs.mutex);
-  const auto known = graphs.executables.find(executable_);
   for (std::size_t i = 0; i < missing_.size() && granted_; ++i) {
     const auto& [device, bytes] = needs_.each[i];
-    Pool& pool = graphs.pools[device];
-    const std::uint64_t grown = Count(device, pool, claimed_);
+    const std::uint64_t grown = Count(device, claimed_);
     if (!begun_) continue;
+    const GraphsLock lock(graphs.mutex);
+    Pool& pool = graphs.pools[device];
     // It has used memory that an earlier launch in another stream had, so that one's next launch may need more.
     if (grown < missing_[i].bytes) StartRound(pool);
     if (!needs_.keeps) pool.reusable[key_] = std::max(pool.reusable[key_], bytes);
+    const auto known = graphs.executables.find(executable_);
     if (known == graphs.executables.end()) continue;
     known->second.last = key_;
     known->second.rounds[device] = pool.round;

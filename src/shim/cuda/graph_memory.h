@@ -5,7 +5,8 @@
 //
 //   instantiated ──▶ launch: what it may need is claimed ──▶ the driver reserves ──▶ the claim becomes what is reserved
 //                        ▲            │
-//                        │            └─ no room: the pool is trimmed, once; still none: CUDA_ERROR_OUT_OF_MEMORY
+//                        │            └─ no room: the pool is trimmed, once; still none: CUDA_ERROR_OUT_OF_MEMORY,
+//                        │               unless the graph was launched in this stream last, and the stream still works
 //                        └─ again, in the same stream: it needs nothing more
 //
 // Nodes whose lifetimes do not overlap have the same address, so that what a graph needs at a time is the union of its
@@ -32,10 +33,13 @@ struct GraphNeeds {
 
 GraphNeeds NeedsOf(CudaHandle graph);
 
-/// An executable graph was made.
+/// An executable graph was made. What was known of an earlier one with its handle is forgotten: graphs also end with
+/// their context.
 void NoteExecutable(CudaHandle executable, const GraphNeeds& needs);
 /// It is about to end, and its handle may be used again. Returns what it needs.
 GraphNeeds ForgetExecutable(CudaHandle executable);
+/// The device was reset: all graphs that need memory of it have ended.
+void ForgetExecutables(int device);
 
 /// Counts what the driver has reserved on the device now. If it has become less, each graph may need memory again.
 void CountGraphMemory(int device);
@@ -56,7 +60,7 @@ class GraphUse {
 
  private:
   void Begin(CudaHandle stream, bool per_thread);
-  [[nodiscard]] bool TryClaim();
+  [[nodiscard]] bool TryClaim(bool runs);
   void End();
 
   CudaHandle executable_ = nullptr;

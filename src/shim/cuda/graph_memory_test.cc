@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is claimed for graphs whose nodes allocate, on a driver whose pool reserves what the test says.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <list>
 #include <utility>
 
@@ -41,8 +43,10 @@ struct FakePools {
   std::map<int, std::uint64_t> next;  // what is reserved after the next launch or upload
   std::map<int, std::uint64_t> busy;  // of it, what a trim leaves
   int uploads = 0, trims = 0;
+  CudaHandle working = nullptr;  // the stream whose work has not ended
 };
 FakePools graph_pools;
+int capture_mode = 0;  // of the only thread
 
 FakeNode Allocation(std::uint64_t address, std::uint64_t bytes, int device = 0) {
   return {.type = kAllocates, .address = address, .bytes = bytes, .device = device};
@@ -101,6 +105,13 @@ void SetGraphCalls() {
         graph_pools.reserved[device] = std::min(graph_pools.reserved[device], graph_pools.busy[device]);
         return kSuccess;
       });
+  SetCall(
+      kCall_cuStreamQuery, +[](CudaHandle stream) {
+        EXPECT_EQ(capture_mode, 2) << "another thread's capture forbids the question in other modes";
+        return stream != nullptr && stream == graph_pools.working ? kNotReady : kSuccess;
+      });
+  SetCall(
+      kCall_cuThreadExchangeStreamCaptureMode, +[](int* mode) { return std::swap(*mode, capture_mode), kSuccess; });
   SetCall(
       kCall_cuDeviceGetGraphMemAttribute, +[](int device, int attribute, void* value) {
         if (attribute != 2) return kRefuses;
@@ -289,6 +300,80 @@ TEST_F(GraphMemory, IsClaimedWhereInstantiatingUploads) {
   EXPECT_EQ(gate.held, 100U);
   graph_pools.busy[0] = 100;
   EXPECT_EQ(Run(executable, 100, stream_), kSuccess) << "it has its memory";
+}
+
+// Another stream's graph that fits beside it begins a round, in which nothing is known of it.
+TEST_F(GraphMemory, OfAGraphThatStillRunsInItsStreamIsNotNeededAgain) {
+  gate.limit = 150;
+  const CudaHandle first = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  const CudaHandle small = Executable({Allocation(0x2000, 10), Free(0x2000)});
+  EXPECT_EQ(Run(first, 128, stream_), kSuccess);
+  graph_pools.working = stream_;
+  graph_pools.busy[0] = 128;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Run(small, 128, other_stream_), kSuccess);
+    EXPECT_EQ(Run(first, 128, stream_), kSuccess);
+    EXPECT_EQ(gate.held, 128U);
+  }
+  EXPECT_EQ(capture_mode, 0);
+  const CudaHandle next = Executable({Allocation(0x3000, 20), Free(0x3000)});
+  EXPECT_EQ(Run(next, 128, other_stream_), kSuccess);
+  EXPECT_EQ(Run(first, 228, other_stream_), kOutOfMemory) << "it has not run there";
+  graph_pools.working = nullptr;
+  EXPECT_EQ(Run(first, 228, stream_), kOutOfMemory) << "what is left after the trim is another graph's";
+}
+
+TEST_F(GraphMemory, OfAGraphThatStillRunsIsNotNeededAgainAfterATrim) {
+  gate.limit = 150;
+  const CudaHandle first = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  const CudaHandle small = Executable({Allocation(0x2000, 10), Free(0x2000)});
+  EXPECT_EQ(Run(small, 10, other_stream_), kSuccess);
+  EXPECT_EQ(Run(first, 110, stream_), kSuccess);
+  graph_pools.working = stream_;
+  graph_pools.busy[0] = 100;
+  EXPECT_EQ(cuDeviceGraphMemTrim(0), kSuccess);
+  EXPECT_EQ(gate.held, 100U);
+  EXPECT_EQ(Run(first, 100, stream_), kSuccess);
+  EXPECT_EQ(gate.held, 100U);
+}
+
+// A reset of the device ends executable graphs, and the next ones may have their handles.
+TEST_F(GraphMemory, IsNotOfTheNextGraphWithTheHandle) {
+  gate.limit = 150;
+  const CudaHandle graph = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  EXPECT_EQ(Run(graph, 100), kSuccess);
+  graph_pools.reserved[0] = 0;
+  cuDevicePrimaryCtxReset_v2(0);
+  gate.limit = 10;
+  EXPECT_EQ(Run(graph, 0), kSuccess) << "forgotten";
+  gate.limit = 150;
+  graphs_.back() = {{Allocation(0x1000, 100), Free(0x1000)}};
+  CudaHandle executable = nullptr;
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&executable, &graphs_.back(), 0), kSuccess);
+  gate.limit = 10;
+  EXPECT_EQ(Run(executable, 100), kOutOfMemory);
+  graphs_.back() = {{{}}};
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&executable, &graphs_.back(), 0), kSuccess);
+  EXPECT_EQ(Run(executable, 0), kSuccess) << "it allocates nothing";
+}
+
+// A claim may wait for other processes.
+TEST_F(GraphMemory, ThatIsBeingClaimedDoesNotStopOtherThreads) {
+  const CudaHandle graph = Executable({Allocation(0x1000, 100), Free(0x1000)});
+  const CudaHandle other = Executable({Allocation(0x2000, 100), Free(0x2000)});
+  std::future<CudaResult> ended;
+  bool in_time = false;
+  int claims = 0;
+  gate.claiming = [&] {
+    if (++claims != 2) return;  // the second one is for what the driver reserves beyond the first
+    ended = std::async(std::launch::async, [other] { return cuGraphExecDestroy(other); });
+    in_time = ended.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  };
+  EXPECT_EQ(Run(graph, 256), kSuccess);
+  ended.wait();
+  EXPECT_EQ(claims, 3) << "the other thread has counted it, too";
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(gate.held, 256U) << "once";
 }
 
 TEST_F(GraphMemory, OfAGraphWhoseLaunchIsRecordedIsNotClaimed) {

@@ -173,6 +173,35 @@ TEST_F(CountedMemory, OfAGreenContextIsThatOfItsPrimaryContext) {
   EXPECT_EQ(gate.held, 0U);
 }
 
+// The driver may give another context the handle of one that has ended.
+TEST_F(CountedMemory, OfAContextIsNotThatOfAPrimaryOneThatHasEnded) {
+  CudaPointer pointer = 0;
+  CudaHandle context = nullptr;
+  cuDevicePrimaryCtxRetain(&context, 0);
+  driver.active = false;
+  cuDevicePrimaryCtxRelease_v2(0);
+  cuMemAlloc_v2(&pointer, 10);
+  cuDevicePrimaryCtxReset_v2(0);
+  EXPECT_EQ(gate.held, 10U);
+  cuDevicePrimaryCtxRetain(&context, 1);
+  cuDevicePrimaryCtxReset_v2(1);
+  EXPECT_EQ(gate.held, 0U);
+  cuMemAlloc_v2(&pointer, 10);
+  cuDevicePrimaryCtxReset_v2(1);
+  EXPECT_EQ(gate.held, 10U);
+}
+
+TEST_F(CountedMemory, OfAContextIsNotThatOfAGreenOneThatHasEndedWithItsDevice) {
+  CudaPointer pointer = 0;
+  CudaHandle green = nullptr;
+  EXPECT_EQ(cuGreenCtxCreate(&green, nullptr, 0, 1), kSuccess);
+  cuDevicePrimaryCtxReset_v2(0);
+  driver.context = &FakeDriver::own_green;
+  cuMemAlloc_v2(&pointer, 10);
+  EXPECT_EQ(cuCtxDestroy_v2(driver.context), kSuccess);
+  EXPECT_EQ(gate.held, 0U);
+}
+
 TEST_F(CountedMemory, OfPoolsEndsWithTheirDevice) {
   CudaPointer pointer = 0;
   CudaHandle context = nullptr;
@@ -211,6 +240,7 @@ TEST_F(CountedMemory, OfAPrimaryContextEndsWhenItIsReleasedForTheLastTimeOrReset
   cuDevicePrimaryCtxRelease_v2(0);
   EXPECT_EQ(gate.held, 0U);
   driver.active = true;
+  cuDevicePrimaryCtxRetain(&context, 0);
   cuMemAlloc_v2(&pointer, 10);
   cuMemAllocAsync(&pointer, 7, nullptr);
   cuDevicePrimaryCtxReset_v2(0);
@@ -289,6 +319,7 @@ const weir_cuda_hooks* Hooks() {
       .report_time = nullptr,
       .claim_memory =
           [](unsigned long long bytes) {
+            if (gate.claiming) gate.claiming();
             std::uint64_t all = 0;
             if (__builtin_add_overflow(gate.held, bytes, &all) || (gate.limit != 0 && all > gate.limit))
               return ++gate.refused, 0;
@@ -304,7 +335,9 @@ const weir_cuda_hooks* Hooks() {
 
 bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
 void ForgetStreams() {}
-StreamKey KeyOf(CudaHandle handle, bool /*per_thread_default*/) { return {driver.context, handle, nullptr}; }
+StreamKey KeyOf(CudaHandle handle, bool /*per_thread_default*/) {
+  return {.context = driver.context, .handle = handle};
+}
 bool IsCapturing(CudaHandle /*handle*/, bool /*per_thread_default*/) { return driver.captures; }
 
 }  // namespace weir::shim::cuda

@@ -128,6 +128,7 @@ std::int64_t ContextClock::Charge(const Window& window, double work_ns) {
   const Lock lock(mutex_);
   std::array<Window, kChargedMost + 1> taken{};
   std::size_t count = 0;
+  work_ns = std::max(work_ns, 0.0);  // a charge is never taken back
   double left_ns = work_ns, until_ns = window.end_ns;
   const auto take = [&](double from_ns) {
     from_ns = std::max({from_ns, window.begin_ns, floor_ns_, until_ns - left_ns});
@@ -316,12 +317,13 @@ bool Stream::AwaitEvent(std::size_t Stream::*event, std::int64_t from_ns) {
 StreamKey KeyOf(CudaHandle handle, bool per_thread_default) {
   static thread_local const char kThread = 0;
   if (handle == nullptr) handle = per_thread_default ? kPerThread : kLegacy;
+  const bool is_default = handle == kLegacy || handle == kPerThread;
   CudaHandle context = nullptr;
   // A driver that lacks the function has streams of the current context only.
-  if (handle == kLegacy || handle == kPerThread || !DriverHas(kCall_cuStreamGetCtx) ||
+  if (is_default || !DriverHas(kCall_cuStreamGetCtx) ||
       Driver<CudaResult(CudaHandle, CudaHandle*)>(kCall_cuStreamGetCtx)(handle, &context) != kSuccess)
     context = CurrentContext();
-  return {OwnerOf(context), handle, handle == kPerThread ? &kThread : nullptr};
+  return {OwnerOf(context), handle, is_default ? context : nullptr, handle == kPerThread ? &kThread : nullptr};
 }
 
 void ForgetStreams() { streams_forgotten.fetch_add(1, std::memory_order_release); }

@@ -134,7 +134,8 @@ class Stream {
 /// What identifies a stream. Streams of a green context belong to the primary one.
 struct StreamKey {
   CudaHandle context = nullptr, handle = nullptr;
-  const void* thread = nullptr;  // of a per-thread default stream
+  CudaHandle default_of = nullptr;  // of a default stream: its context, because each green one has its own
+  const void* thread = nullptr;     // of a per-thread default stream
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 /// A default stream is that of the calling thread's current context. Any other one is found by its handle, whatever the

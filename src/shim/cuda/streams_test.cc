@@ -113,6 +113,9 @@ struct FakeDevice {
 std::int64_t reported_ns = 0;
 unsigned reported_made = 0, reported_known = 0;
 
+/// A green context, which the primary one owns; null: there is none.
+CudaHandle green_context = nullptr, primary_context = nullptr;
+
 /// A stream is never destroyed, like those of a program. All of them stay reachable.
 Stream& NewStream(ContextClock& clock, CudaHandle handle) {
   static auto& all = *new std::vector<Stream*>;
@@ -231,6 +234,11 @@ TEST_F(MeasuredStream, LongWorkBesideShortWorkOfAnotherStreamIsCharged) {
   Settle();
   other.Await(false);
   EXPECT_NEAR(Charged(), 100 * (20 + 5 * 0.05) * kMs, 0.05 * 2000 * kMs);
+}
+
+TEST_F(MeasuredStream, IsNeverChargedLessThanNothing) {
+  EXPECT_EQ(clock_.Charge({.begin_ns = 0, .end_ns = 10 * kMs}, 4 * kMs), 4 * kMs);
+  EXPECT_EQ(clock_.Charge({.begin_ns = 5 * kMs, .end_ns = 2 * kMs}, -3 * kMs), 0);
 }
 
 // As a program that answers requests does.
@@ -354,6 +362,26 @@ TEST_F(StreamsOfContexts, DefaultStreamsAreThoseOfTheCurrentContext) {
   EXPECT_EQ(FindStream(nullptr, true, device_.context), of_thread);
 }
 
+TEST_F(StreamsOfContexts, DefaultStreamsOfAGreenContextAreItsOwnAndHaveTheClockOfThePrimaryOne) {
+  green_context = other_context_;
+  primary_context = device_.own_context;
+  for (const bool per_thread : {false, true}) {
+    device_.context = device_.own_context;
+    Stream* const own = FindStream(nullptr, per_thread, device_.context);
+    device_.context = green_context;
+    Stream* const green = FindStream(nullptr, per_thread, device_.context);
+    ASSERT_TRUE(own != nullptr && green != nullptr);
+    EXPECT_NE(own, green);
+    EXPECT_EQ(green->context(), device_.own_context);
+  }
+  device_.owners[handle_] = green_context;
+  Stream* const named = FindStream(handle_, false, device_.context);
+  device_.owners[handle_] = device_.own_context;
+  ForgetStreams();
+  EXPECT_EQ(FindStream(handle_, false, device_.context), named) << "a stream by its handle is the primary context's";
+  green_context = primary_context = nullptr;
+}
+
 TEST_F(StreamsOfContexts, AHandleThatIsUsedAgainIsAnotherStream) {
   device_.owners[handle_] = other_context_;
   Stream* const first = FindStream(handle_, false, device_.context);
@@ -386,7 +414,9 @@ TEST_F(StreamsOfContexts, WorkInAStreamOfAnotherContextIsMeasured) {
 }  // namespace
 
 bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
-CudaHandle OwnerOf(CudaHandle context) { return context; }
+CudaHandle OwnerOf(CudaHandle context) {
+  return context != nullptr && context == green_context ? primary_context : context;
+}
 
 const weir_cuda_hooks* Hooks() {
   static const weir_cuda_hooks kHooks{WEIR_CUDA_HOOKS_VERSION,
