@@ -55,9 +55,20 @@ std::uint64_t NumberIn(const std::string& path) {
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
+/// Makes or removes the folder `path`. The root of a hierarchy is closed to its owner, too (mode 0555). The owner needs
+/// CAP_DAC_OVERRIDE, which the daemon's unit does not have, or another mode. False, with errno: it was not possible.
+template <typename Change>
+bool ChangeFolder(const std::string& path, Change change) {
+  if (change(path.c_str())) return true;
+  if (errno != EACCES) return false;
+  if (::chmod(std::filesystem::path(path).parent_path().c_str(), 0755) == 0) return change(path.c_str());
+  errno = EACCES;
+  return false;
+}
+
 Status MakeGroupFolder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoError("making the cgroup " + path, errno);
-  return Ok();
+  const auto make = [](const char* folder) { return ::mkdir(folder, 0755) == 0 || errno == EEXIST; };
+  return ChangeFolder(path, make) ? Ok() : Status(ErrnoError("making the cgroup " + path, errno));
 }
 
 /// Version 2: the groups in `folder` get these controllers.
@@ -207,7 +218,7 @@ bool ControlGroups::RemoveUnused(const std::set<std::string>& groups) const {
 }
 
 void ControlGroups::RemoveIfEmpty() const {
-  for (const Part& part : parts_) ::rmdir(part.folder.c_str());
+  for (const Part& part : parts_) ChangeFolder(part.folder, [](const char* folder) { return ::rmdir(folder) == 0; });
 }
 
 std::vector<std::string> GroupEntries(const std::vector<std::string>& folders, const std::string& group) {

@@ -2,7 +2,9 @@
 #include "platform/control_groups.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -236,6 +238,28 @@ TEST_F(KernelsGroups, GoOnceNoProcessIsLeft) {
   EXPECT_FALSE(std::filesystem::exists(groups_.Folders().front()));
   EXPECT_TRUE(groups_.Set("again", {.memory_bytes = 16 * kMiB}));
   EXPECT_TRUE(there("again"));
+}
+
+// As by the daemon's unit.
+TEST_F(KernelsGroups, AreMadeAndRemovedByRootWithoutTheRightToPassOverModes) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root owns the root of a hierarchy";
+  std::vector<std::string> roots;
+  for (const std::string& folder : groups_.Folders()) roots.push_back(std::filesystem::path(folder).parent_path());
+  for (const std::string& root : roots) ASSERT_EQ(::chmod(root.c_str(), 0555), 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+    if (::syscall(SYS_capset, &header, none) != 0) ::_exit(3);
+    const auto made = ControlGroups::Make(name_ + "-unit", {});
+    if (!made || !made->Set("7", {.memory_bytes = 16 * kMiB})) ::_exit(1);
+    made->RemoveUnused({});
+    made->RemoveIfEmpty();
+    ::_exit(std::filesystem::exists(made->Folders().front()) ? 2 : 0);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(KernelsGroups, AProgramThatCanNotEnterItsGroupIsNotStarted) {
