@@ -222,8 +222,10 @@ void ControlGroups::RemoveIfEmpty() const {
 }
 
 std::vector<std::string> GroupEntries(const std::vector<std::string>& folders, const std::string& group) {
+  const std::string entry = "/" + group + "/cgroup.procs";
   std::vector<std::string> entries;
-  for (const std::string& folder : folders) entries.push_back(folder + "/" + group + "/cgroup.procs");
+  entries.reserve(folders.size());
+  for (const std::string& folder : folders) entries.push_back(folder + entry);
   return entries;
 }
 

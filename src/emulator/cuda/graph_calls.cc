@@ -129,7 +129,7 @@ Result InstantiateWith(Handle* handle, Handle graph, InstantiateParameters* para
 
 /// Runs the body with the number of a card.
 template <typename Body>
-Result CallOnCard(Device device, Body body) {
+Result CallForGraphs(Device device, Body body) {
   return Call([&](Driver& driver) {
     if (device < 0 || static_cast<std::size_t>(device) >= driver.cards.size()) return kInvalidDevice;
     return body(driver, static_cast<std::uint32_t>(device));
@@ -249,7 +249,7 @@ WEIR_EXPORT Result cuGraphMemFreeNodeGetParams(Handle node, Pointer* pointer) {
 }
 
 WEIR_EXPORT Result cuDeviceGraphMemTrim(Device device) {
-  return CallOnCard(device, [](Driver& driver, std::uint32_t card) {
+  return CallForGraphs(device, [](Driver& driver, std::uint32_t card) {
     driver.TrimGraphs(card);
     return kSuccess;
   });
@@ -258,7 +258,7 @@ WEIR_EXPORT Result cuDeviceGraphMemTrim(Device device) {
 /// What is reserved counts as used until it is trimmed.
 WEIR_EXPORT Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void* value) {
   constexpr int kUsedMost = 1, kReservedMost = 3;
-  return CallOnCard(device, [&](Driver& driver, std::uint32_t card) {
+  return CallForGraphs(device, [&](Driver& driver, std::uint32_t card) {
     if (value == nullptr || attribute < 0 || attribute > kReservedMost) return kInvalidValue;
     const auto lock = driver.Lock();
     const bool most = attribute == kUsedMost || attribute == kReservedMost;
