@@ -131,12 +131,17 @@ class Profiles(WithAService):
         self.cannot(70, "'faulty/refuse' alone: it is not in the mood", "faulty/refuse")
         self.cannot(70, "'faulty/crash' alone: its module crashed (signal 11)", "faulty/crash")
         self.cannot(11, "longer than its 0.3 s", "faulty/loop", "--seconds-max", "300ms")
-        status, _ = self.ask("PUT", "/v1/runs/other", {"module": "faulty", "kernel": "nap", "arguments": "20000",
+        # Longer than a busy host needs to start it and to look at it.
+        status, _ = self.ask("PUT", "/v1/runs/other", {"module": "faulty", "kernel": "nap", "arguments": "600000",
                                                        "device": "device0"})
         self.assertEqual(status, 202)
-        # The device is missing while the host of a module that crashed is started again.
-        e2e.wait_for(lambda: [one["running"] for one in self.ask("GET", "/v1/devices")[1]["devices"]] == [1],
-                     "another client's runs")
+
+        def other_runs():
+            other = self.ask("GET", "/v1/runs/other")[1]
+            self.assertNotIn(other["state"], ("done", "failed"), other)
+            # The device is missing while the host of a module that crashed is started again.
+            return [one["running"] for one in self.ask("GET", "/v1/devices")[1]["devices"]] == [1]
+        e2e.wait_for(other_runs, "another client's runs")
         done = self.profile("faulty/nap 1", "--device", "device0")
         self.assertEqual((done.returncode, "other runs are on device0 now" in done.stderr), (5, True), done.stderr)
         self.ask("DELETE", "/v1/runs/other")
