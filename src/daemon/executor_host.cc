@@ -187,7 +187,7 @@ void ExecutorHost::OnEnd() {
   std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                         : fmt::format("exit code {}", WEXITSTATUS(status));
   if (failed && users_.KilledForMemory(group_) > killed_for_memory_)
-    how += ": it used all of the machine's memory that it may have (weir serve --executor-memory)";
+    how += ": the kernel ended it for want of memory; 'weir serve --executor-memory' is its limit";
   if (failed) {
     ++failures_;
     backoff_.Failed(platform::Now());

@@ -199,6 +199,14 @@ TEST_F(ExecutorUsersOf, AreTheOwnersWithoutUsersOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "homes"));
 }
 
+TEST(MissingIsolation, NamesWhyExecutorsHaveNoLimitOfMemory) {
+  OwnUsers own{.why_not = "", .first = UserRange::kFirst};
+  own.why_no_groups = "a reason";
+  const std::vector<std::string> missing = MissingIsolation(own);
+  ASSERT_FALSE(missing.empty());
+  EXPECT_EQ(missing.back(), "executors have no limit of the machine's memory: a reason");
+}
+
 TEST(WhyNoOwnUsers, NamesTheFolderThatIsClosed) {
   if (::geteuid() != 0) GTEST_SKIP() << "without root, that is the reason";
   const testing::TempFolder folder;

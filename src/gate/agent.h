@@ -244,7 +244,7 @@ class Agent {
   std::atomic<std::uint32_t> refused_{0};                     // allocations; wraps around
   std::atomic<bool> asked_{false};                            // an attempt to attach was made for memory
   bool wordless_said_ = false;                                // guarded by memory_mutex_; the user was told of no word
-  std::atomic<bool> limits_{true};  // the last daemon knows of memory of programs; one of before 1.10 does not
+  std::atomic<bool> limits_{true};  // the last daemon counts the memory of programs (gate layout 1.10)
 };
 
 }  // namespace weir::gate

@@ -91,7 +91,7 @@ class Escape(hostile.Hostile):
             program = self.start([ESCAPE, "hoard", str(mib)], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)
             out, _ = program.communicate(timeout=e2e.PATIENCE)
             self.assertEqual((program.returncode, out == ""), (status, status != 0), f"{mib} MiB: {out}")
-        e2e.wait_for(lambda: "signal 9: it used all of the machine's memory that it may have" in self.node.log_text(),
+        e2e.wait_for(lambda: "signal 9: the kernel ended it for want of memory" in self.node.log_text(),
                      "the log says why it ended")
         self.assertIsNone(other.poll())
         self.assertEqual(executors_of(self.node, "other"), before)

@@ -22,7 +22,7 @@ namespace {
 
 using ContextsLock = platform::PthreadLock;
 
-/// Primary contexts by device, as the driver has named them. Null: there is none now.
+/// The handle of each device's primary context. Null: the device has none.
 std::array<std::atomic<CudaHandle>, 64> primary_contexts{};
 
 std::atomic<CudaHandle>* PrimaryOf(int device) {

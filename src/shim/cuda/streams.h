@@ -139,7 +139,7 @@ struct StreamKey {
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 /// A default stream is that of the calling thread's current context. Any other one is found by its handle, whatever the
-/// current context is. The context is null where there is none.
+/// current context is. The context is null if the thread has no current one.
 StreamKey KeyOf(CudaHandle handle, bool per_thread_default);
 
 /// The stream of a call; null: there is no context, or too many streams. `current`: the thread's context.

@@ -113,7 +113,7 @@ struct FakeDevice {
 std::int64_t reported_ns = 0;
 unsigned reported_made = 0, reported_known = 0;
 
-/// A green context, which the primary one owns; null: there is none.
+/// The green context of the test, if it makes one, and the primary context, which owns it.
 CudaHandle green_context = nullptr, primary_context = nullptr;
 
 /// A stream is never destroyed, like those of a program. All of them stay reachable.
