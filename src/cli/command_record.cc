@@ -26,6 +26,8 @@ constexpr Duration kFramesPollEvery = milliseconds(200);
 /// Agents' rings are read every 50 ms, so that the last frames arrive after the end of a recording.
 constexpr Duration kLastFrames = milliseconds(150);
 constexpr Duration kDetachLimit = seconds(1);
+/// How long a program that record starts may take until its first frame.
+constexpr Duration kFirstFrameLimit = seconds(60);
 constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 
 struct RecordFlags {
@@ -73,9 +75,18 @@ std::string EndedBy(const FrameRecorder& recorder, Subject& subject, const StopS
   return time_is_up ? "time" : "";
 }
 
-/// Records until the end and returns its reason. Removal of the vGPU is an end too.
-Result<std::string> RecordUntilItEnds(FrameRecorder& recorder, Subject& subject, StopSignals& signals, Instant end) {
+/// Records until the end and returns its reason. Removal of the vGPU is an end too. The time of a program that record
+/// starts counts from its first frame, because a program may load for longer than that time.
+Result<std::string> RecordUntilItEnds(FrameRecorder& recorder, Subject& subject, StopSignals& signals, Instant start,
+                                      Duration span) {
+  const bool forever = span <= Duration(0);
+  bool loading = subject.child.has_value() && !forever;
+  Instant end = forever ? InstantFromNs(kForEver) : start + (loading ? std::max(span, kFirstFrameLimit) : span);
   while (true) {
+    if (loading && recorder.AnyFrame()) {
+      loading = false;
+      end = platform::Now() + span;
+    }
     const Duration left = end - platform::Now();
     signals.WaitFor(std::clamp(left, Duration(0), kFramesPollEvery));
     const std::string why = EndedBy(recorder, subject, signals, platform::Now() >= end);
@@ -127,9 +138,7 @@ Result<int> Record(const Session& session, const RecordFlags& flags) {
   if (runs_program) {
     WEIR_TRY(subject.child, StartProgram(session, subject.vgpu));
   }
-  const Instant start = InstantFromNs(start_ns);
-  const Instant end = flags.span > Duration(0) ? start + flags.span : InstantFromNs(kForEver);
-  Result<std::string> ended_by = RecordUntilItEnds(recorder, subject, signals, end);
+  Result<std::string> ended_by = RecordUntilItEnds(recorder, subject, signals, InstantFromNs(start_ns), flags.span);
   const std::int64_t until_ns = platform::NowNs();
   const bool program_ended = subject.child && subject.child->Ended();
   Status status = Ok();
@@ -175,7 +184,7 @@ Command AddRecord(Command app, Session& session) {
   command.SetUsage("weir record [OPTIONS] VGPU | -- PROGRAM [ARGUMENTS...]");
   command.Add("vgpu", "VGPU", flags->vgpu, "The vGPU to record; or a program after --, on a new vGPU");
   command.AddParsed("--seconds", "N", flags->span, ParseDuration,
-                    "How long (default: until the program ends, or Ctrl-C)");
+                    "How long, of a program from its first frame (default: until the program ends, or Ctrl-C)");
   command.Add("--out", "FILE", flags->paths.csv, "Write each frame as comma-separated values; -: to stdout");
   command.Add("--trace", "FILE", flags->paths.trace, "Write a trace, from which the demand can be replayed");
   command.Add("--name", "NAME", flags->name, "The program's vGPU (default: the program's name, with a process id)");

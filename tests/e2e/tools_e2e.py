@@ -129,9 +129,14 @@ class Record(Tools):
         self.assertIn("No space left", done.stderr)
 
     def test_the_end_of_a_program_is_the_end_of_its_recording(self):
-        done = self.weir("record", "--", "sh", "-c", "timeout 2 glxgears; exit 5")
-        self.assertEqual(done.returncode, 5, done.stderr)
-        self.assertIn("1 % low", done.stdout)
+        path = self.path("gears.csv")
+        recorder = subprocess.Popen([e2e.WEIR, "--run-dir", self.node.run_dir, "record", "--out", path, "--", "sh", "-c",
+                                     "glxgears & read line; kill $!; exit 5"], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True, env=self.environment())
+        e2e.wait_for(lambda: os.path.exists(path) and os.path.getsize(path) > 10_000, "rows are written")
+        text = recorder.communicate("end\n", timeout=e2e.PATIENCE)[0]
+        self.assertEqual(recorder.returncode, 5, text)
+        self.assertIn("1 % low", text)
         done = self.weir("record", "--", "true")
         self.assertEqual(done.returncode, 8, done.stderr)
         self.assertIn("weir doctor", done.stderr)
@@ -165,7 +170,7 @@ class Doctor(Tools):
         return path
 
     def test_an_attached_program(self):
-        code, findings, found = self.examine("--seconds", "3", "--", "glxgears")
+        code, findings, found = self.examine("--seconds", "8", "--", "glxgears")
         self.assertEqual(code, 0, findings)
         self.assertTrue(found["hooked"])
         self.assertEqual(found["trial"]["attached"][0]["meter"], "worker-cpu-time")
@@ -175,7 +180,7 @@ class Doctor(Tools):
         self.assertEqual(self.node.get("/v1/vgpus")["vgpus"], [])
 
     def test_a_program_that_a_launcher_starts(self):
-        code, findings, found = self.examine("--seconds", "4", "--", "sh", "-c", "glxgears & wait")
+        code, findings, found = self.examine("--seconds", "8", "--", "sh", "-c", "glxgears & wait")
         self.assertEqual(code, 0, findings)
         attached = found["trial"]["attached"][0]
         self.assertNotEqual(attached["pid"], found["trial"]["pid"])
@@ -200,7 +205,7 @@ class Doctor(Tools):
 
     def test_a_meter_with_wrong_times(self):
         # llvmpipe's own timestamps are wrong too, but whether the meter sees it depends on the host's other work.
-        code, findings, _ = self.examine("--seconds", "3", "--", "glxgears", WEIR_METER="timer-query",
+        code, findings, _ = self.examine("--seconds", "8", "--", "glxgears", WEIR_METER="timer-query",
                                          LD_PRELOAD=f"{e2e.BUILD}/lib/test/fast_gpu_clock.so")
         self.assertEqual(code, 0, findings)
         self.assertIn("meter-rejected", findings)

@@ -167,7 +167,7 @@ class Frames(WithVulkan):
         self.assertEqual((process["program"], process["api"], process["meter"], process["presents"]),
                          ("vkcube", "vulkan", "worker-cpu-time", True))
         self.assertIn("llvmpipe", process["renderer"])
-        doctor = json.loads(self.weir("doctor", "--json", "--seconds", "3", "--", "vkcube").stdout)
+        doctor = json.loads(self.weir("doctor", "--json", "--seconds", "8", "--", "vkcube").stdout)
         found = {finding["id"]: finding for finding in doctor["findings"]}
         self.assertIn("through weir's Vulkan layer", found["hooked"]["what"])
         self.assertIn("worker-cpu-time", found["meter"]["what"])

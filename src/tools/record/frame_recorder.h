@@ -36,6 +36,7 @@ class FrameRecorder {
   Status Poll(std::int64_t until_ns);
   /// Whether no more frames fit into the trace, or into memory.
   [[nodiscard]] bool Full() const;
+  [[nodiscard]] bool AnyFrame() const { return !times_.empty(); }
   /// Whether the daemon lists processes on the vGPU.
   [[nodiscard]] bool Attached() const { return !vgpu_.processes.empty(); }
   /// Completes and closes the files. They also contain what was recorded before an error.
