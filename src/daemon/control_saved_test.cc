@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control API saves of a node, and what a node restores.
+#include <sys/stat.h>
+
+#include "daemon/control_test.h"
+
+namespace weir::daemon {
+namespace {
+
+using nlohmann::json;
+
+TEST_F(ControlTest, SavesEachChangeAndComesBackFromIt) {
+  Ask("POST", "/v1/vgpus", R"({"name":"a","weight":7})");
+  Ask("PUT", "/v1/devices/embedded/policy", R"({"policy":"reserve","params":{"period_ms":4}})");
+  Ask("POST", "/v1/vgpus/a/pause");
+  EXPECT_EQ(saves_, 3);
+  const SavedNode saved = saved_;
+  Ask("DELETE", "/v1/vgpus/a");
+  EXPECT_TRUE(saved_.vgpus.empty());
+
+  EXPECT_TRUE(node_.Restore(saved).empty());
+  const json a = Ask("GET", "/v1/vgpus/a").body;
+  EXPECT_EQ(a["settings"]["weight"], 7);
+  EXPECT_EQ(a["state"], "paused");
+  const json device = Ask("GET", "/v1/devices").body["devices"][0];
+  EXPECT_EQ(device["policy"], "reserve");
+  EXPECT_EQ(device["policy_params"]["period_ms"], 4.0);
+}
+
+TEST_F(ControlTest, AnEphemeralVgpuOfAProgramThatEndedIsNotRestored) {
+  SavedNode saved;
+  saved.vgpus.push_back({.id = VgpuId{1},
+                         .name = "gone",
+                         .device = "embedded",
+                         .settings = {},
+                         .ephemeral = true,
+                         .owner_pid = ::getpid(),
+                         .owner_started = 1});
+  EXPECT_TRUE(node_.Restore(saved).empty());
+  EXPECT_EQ(Ask("GET", "/v1/vgpus").body["vgpus"].size(), 0U);
+}
+
+TEST_F(ControlTest, AVgpuThatCannotBeRestoredIsNamedAndTheOthersAreRestored) {
+  SavedNode saved;
+  saved.policies.push_back({"embedded", "from-the-future", {}});
+  saved.vgpus.push_back({.id = VgpuId{1}, .name = "bad/name", .device = "embedded", .settings = {}});
+  saved.vgpus.push_back({.id = VgpuId{2}, .name = "good", .device = "embedded", .settings = {}});
+  EXPECT_EQ(node_.Restore(saved).size(), 2U);
+  EXPECT_EQ(Ask("GET", "/v1/vgpus/good").status, 200U);
+}
+
+TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})").body["settings"]["partition"], "auto");
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"b","partition":"always"})").body["settings"]["partition"], "always");
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"partition":"never"})").body["settings"]["partition"], "never");
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"weight":3})").body["settings"]["partition"], "never") << "it stays";
+  const json memory = Ask("GET", "/v1/vgpus/a").body["memory"];
+  for (const char* count : {"launches_in_parts", "parts", "launches_not_cut", "parts_in_bytes", "parts_out_bytes",
+                            "parts_decide_ns", "parts_compile_ns"})
+    EXPECT_EQ(memory[count], 0) << count;
+  const auto saved = FromText(ToText(saved_));
+  ASSERT_TRUE(saved) << saved.error().message;
+  Node next{loop_, NewFolder(), {{.spec = {"embedded", "software", {0}}, .executors = {}}}, [](const SavedNode&) {}};
+  EXPECT_TRUE(next.Restore(*saved).empty());
+  EXPECT_EQ(next.Vgpu("a")->status.settings.partition, core::PartitionMode::kStay);
+  EXPECT_EQ(next.Vgpu("b")->status.settings.partition, core::PartitionMode::kAlways);
+}
+
+TEST_F(ControlTest, SalesComeBackAsTheyWere) {
+  Ask("POST", "/v1/vgpus", R"({"name":"a","cap":0.6})");
+  Ask("POST", "/v1/vgpus", R"({"name":"b","cap":0.6})");
+  Ask("POST", "/v1/vgpus", R"({"name":"c","best_effort":true})");
+  // The caps add up to more than the device, so that one of the two becomes oversold.
+  Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"adaptive","params":{"low_line":0.5}})");
+  ASSERT_EQ(saved_.vgpus.size(), 3U);
+  EXPECT_EQ(saved_.vgpus[1].sale, core::Sale::kOversold);
+  auto saved = FromText(ToText(saved_));
+  ASSERT_TRUE(saved);
+  std::swap(saved->vgpus[0], saved->vgpus[1]);  // the order must not matter
+
+  boost::asio::io_context loop{1};
+  const std::string folder = NewFolder();
+  Node other(loop, folder, {{.spec = {"embedded", "software", {0, 1}}, .executors = {}}}, [](const SavedNode&) {});
+  EXPECT_TRUE(other.Restore(*saved).empty());
+  EXPECT_EQ(other.Vgpu("a")->status.sale, core::Sale::kGuaranteed);
+  EXPECT_EQ(other.Vgpu("b")->status.sale, core::Sale::kOversold);
+  EXPECT_EQ(other.Vgpu("c")->status.sale, core::Sale::kBestEffort);
+  const engine::DeviceStatus device = other.Devices().front();
+  EXPECT_EQ(device.oversell, core::OversellMode::kAdaptive);
+  EXPECT_EQ(device.oversell_params.find("low_line")->second, 0.5);
+  ASSERT_EQ(other.events().After(0, 100).events.size(), 1U) << "nothing was sold or changed by coming back";
+  EXPECT_EQ(other.events().After(0, 100).events[0].note.kind, "restored");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(ControlTest, AWayOfSellingFromTheFutureIsNamedAndTheVgpusAreRestored) {
+  SavedNode saved;
+  saved.oversell.push_back({"embedded", "auction", {}});
+  saved.vgpus.push_back({.id = VgpuId{2}, .name = "good", .device = "embedded", .settings = {}});
+  ASSERT_EQ(node_.Restore(saved).size(), 1U);
+  EXPECT_EQ(Ask("GET", "/v1/vgpus/good").status, 200U);
+}
+
+TEST_F(ControlTest, MemoryIsMadeElasticShownAndSaved) {
+  EXPECT_EQ(Ask("GET", "/v1/devices/embedded/memory").body["slots"], 0);
+  ASSERT_EQ(
+      Ask("POST", "/v1/vgpus", R"({"name":"a","memory_min_bytes":134217728,"memory_max_bytes":268435456})").status,
+      201U);
+  const Answer made = Ask("PUT", "/v1/devices/embedded/memory",
+                          R"({"size_bytes":536870912,"params":{"layout":"scattered"},"copy_bytes_per_s":12e9})");
+  ASSERT_EQ(made.status, 200U) << made.body;
+  EXPECT_EQ(made.body["slots"], 8);
+  EXPECT_EQ(made.body["params"]["layout"], "scattered");
+  EXPECT_EQ(made.body["held_slots"], 2);
+  EXPECT_EQ(made.body["sharers"].size(), 8U);
+  EXPECT_EQ(made.body["holders"][0]["name"], "a");
+  EXPECT_EQ(made.body["holders"][0]["ranges"], json::parse("[[0,2]]"));
+  EXPECT_EQ(made.body["copy_bytes_per_s"], 12e9);
+  const json vgpu = Ask("GET", "/v1/vgpus/a").body["memory"];
+  EXPECT_EQ(vgpu["held_slots"], 2);
+  EXPECT_EQ(vgpu["min_slots"], 2);
+  EXPECT_EQ(vgpu["max_slots"], 4);
+  EXPECT_EQ(Ask("PATCH", "/v1/vgpus/a", R"({"memory_min_bytes":201326592})").body["memory"]["held_slots"], 3);
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"b","memory_min_bytes":17179869184})").code(), "invalid-argument");
+  ASSERT_EQ(saved_.memory.size(), 1U);
+  EXPECT_EQ(saved_.memory[0].size_bytes, 536870912U);
+  EXPECT_EQ(saved_.memory[0].params.at("layout"), 1.0);
+  EXPECT_FALSE(Ask("GET", "/v1/memory/params").body["params"].empty());
+
+  Node next{loop_, NewFolder(), {{.spec = {"embedded", "software", {0}}, .executors = {}}}, [](const SavedNode&) {}};
+  EXPECT_TRUE(next.Restore(saved_).empty());
+  EXPECT_EQ(next.Devices().front().memory.slots, 8U);
+  EXPECT_EQ(next.copy_bytes_per_s("embedded"), 12e9);
+  EXPECT_EQ(next.Vgpu("a")->status.memory.limit, 3U);
+
+  EXPECT_EQ(Ask("PUT", "/v1/devices/embedded/memory", R"({"size_bytes":0})").body["slots"], 0);
+  EXPECT_TRUE(saved_.memory.empty());
+}
+
+}  // namespace
+}  // namespace weir::daemon
