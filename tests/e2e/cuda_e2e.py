@@ -11,7 +11,8 @@ import unittest
 
 import emulated
 import weir_e2e as e2e
-from emulated_cuda_e2e import KINDS, MEMORY, PROGRAM
+from emulated_cuda_e2e import PROGRAM
+from emulated_cuda_memory_e2e import KINDS, MEMORY
 
 LOOP = os.path.join(e2e.BUILD, "bin/cuda_loop")
 IMAGE = os.path.join(e2e.BUILD, "lib/test/cuda_image.so")
