@@ -23,19 +23,22 @@ copy() {
   cp -r "${published}" "${WEIR_GOLDEN}"
 }
 
-# other_byte FILE LINE: the line's first byte becomes another; of a list of names, the name's number.
-other_byte() {
-  python3 - "$1" "$2" <<'PYTHON'
-import re, sys
-path, number = sys.argv[1], int(sys.argv[2])
-lines = open(path, encoding="utf-8").read().split("\n")
-if path.endswith(".hex"):
-    pattern, other = r"(?<=: )[0-9a-f]{2}", lambda m: f"{int(m[0], 16) ^ 0x41:02x}"
-else:
-    pattern, other = r"\d+$", lambda m: str(int(m[0]) + 1)
-lines[number - 1], count = re.subn(pattern, other, lines[number - 1], count=1)
-open(path, "w", encoding="utf-8").write("\n".join(lines))
-sys.exit(0 if count else f"{path}:{number}: there is no byte")
+# other_bytes first|last: in each file, the first or last line that holds a value gets another one: a line of bytes another
+# first byte, a name of a list another number.
+other_bytes() {
+  python3 - "${WEIR_GOLDEN}" "$1" "${names[@]}" <<'PYTHON'
+import pathlib, re, sys
+BYTE = (r"^[0-9a-f]+: ", r"(?<=: )[0-9a-f]{2}", lambda m: f"{int(m[0], 16) ^ 0x41:02x}")
+NUMBER = (r"^[A-Za-z]+ .* [0-9]+$", r"\d+$", lambda m: str(int(m[0]) + 1))
+folder, place, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+for path in (pathlib.Path(folder, name) for name in names):
+    lines = path.read_text().split("\n")
+    holds, pattern, other = BYTE if path.suffix == ".hex" else NUMBER
+    at = [i for i, line in enumerate(lines) if re.match(holds, line)][0 if place == "first" else -1]
+    lines[at], count = re.subn(pattern, other, lines[at], count=1)
+    if not count:
+        sys.exit(f"{path}:{at + 1}: there is no value")
+    path.write_text("\n".join(lines))
 PYTHON
 }
 
@@ -54,12 +57,7 @@ copy
 passes "the published bytes are the code's" compare
 for place in first last; do
   copy
-  for name in "${names[@]}"; do
-    mapfile -t lines < <(grep -nE '^[0-9a-f]+: |^[A-Za-z]+ .* [0-9]+$' "${published}/${name}" | cut -d: -f1)
-    line="${lines[0]}"
-    if [[ "${place}" == last ]]; then line="${lines[-1]}"; fi
-    other_byte "${WEIR_GOLDEN}/${name}" "${line}"
-  done
+  other_bytes "${place}"
   passes "another byte on the ${place} line is found in each file" all_named "${names[@]}"
 done
 copy
