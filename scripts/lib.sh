@@ -5,6 +5,10 @@
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 LOGS="${ROOT}/build/log"
 
+# scripts/install-deps installs packages for the system's python3. That of a version manager may be a script that takes a
+# third of a second to start, and tests start hundreds.
+if [[ -x /usr/bin/python3 && "$(command -v python3 || true)" != /usr/bin/python3 ]]; then PATH="/usr/bin:${PATH}"; fi
+
 say() { printf '%s\n' "$*"; }
 
 die() {
