@@ -79,9 +79,8 @@ foreach(flags weir_test_flags weir_busy_test_flags)
 endforeach()
 target_compile_options(weir_test_flags INTERFACE -Wno-conversion -O0)
 target_compile_options(weir_busy_test_flags INTERFACE -Wno-conversion -O1)
-# scripts/test compiles tests with clang, where it is installed. Another compiler has other warnings, which are no errors
-# there.
-if(NOT WEIR_TEST_COMPILER AND NOT WEIR_SANITIZE)
+# scripts/test compiles tests with clang. The warnings of another compiler are no errors there.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(weir_test_flags INTERFACE -Wno-error)
   target_compile_options(weir_busy_test_flags INTERFACE -Wno-error)
 endif()
@@ -173,10 +172,6 @@ function(weir_gtest name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   weir_unity(${name})
-  if(WEIR_TEST_COMPILER)  # gets g++'s options, too
-    set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/compile-with;${WEIR_TEST_COMPILER}")
-    target_compile_options(${name} PRIVATE -Qunused-arguments -Wno-unknown-warning-option)
-  endif()
   target_link_libraries(${name} PRIVATE weir_flags ${ARG_LINKS} GTest::gtest GTest::gtest_main rapidcheck
                         nlohmann_json::nlohmann_json ${flags})
   if(ARG_NEEDS)
@@ -214,15 +209,8 @@ function(weir_gtest name)
   endforeach()
 endfunction()
 
-# For code that mostly waits and is measured only in release builds: elsewhere -O2 is not worth its compile time. (At
-# -O1 g++ 12 gives false warnings about std::string.)
-function(weir_less_optimised target)
-  if(NOT WEIR_SANITIZE)
-    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:-O1;-Wno-array-bounds>)
-  endif()
-endfunction()
-
-# For services that mostly wait for other processes and whose headers (JSON, HTTP, timers) take long to compile.
+# For code that mostly waits for other processes or a device and is measured only in release builds: elsewhere an
+# optimiser is not worth its time.
 function(weir_unoptimised target)
   if(NOT WEIR_SANITIZE)
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:-O0>)

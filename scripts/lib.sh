@@ -58,11 +58,13 @@ show_progress() {
 }
 
 # configure_and_build PRESET: configures the preset's own folder and builds the preset's own targets. An existing folder
-# keeps its choice of WEIR_UNITY.
+# keeps its compiler and its choice of WEIR_UNITY.
 configure_and_build() {
   local preset="$1" options=()
   if [[ "${preset}" == dev && ! -e "${ROOT}/build/dev/CMakeCache.txt" ]]; then
-    options+=(-DWEIR_UNITY=ON -DWEIR_TEST_COMPILER="$(command -v clang++ || true)")
+    options+=(-DWEIR_UNITY=ON)
+    # Of the same files clang compiles in two thirds of g++'s time.
+    if command -v clang++ >/dev/null; then options+=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++); fi
   fi
   # On a miss ccache would preprocess the file before it compiles it; the compiler's own list of includes serves as
   # well.

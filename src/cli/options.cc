@@ -153,6 +153,19 @@ Result<nlohmann::json> ParseSetting(const std::string& text) {
   }
 }
 
+/// The values with the one that the text gives.
+template <typename Value>
+Result<nlohmann::json> WithSetting(nlohmann::json values, const char* name, const std::string& text) {
+  if constexpr (std::is_same_v<Value, Bytes>) {  // one option for two settings: [MIN:]MAX
+    WEIR_TRY(const MemoryRange range, ParseMemoryRange(text));
+    values["memory_min_bytes"] = range.min.count;
+    values["memory_max_bytes"] = range.max.count;
+  } else {
+    WEIR_TRY(values[name], ParseSetting<Value>(text));
+  }
+  return values;
+}
+
 }  // namespace
 
 void AddSettingOptions(Command command, GivenSettings& settings, bool creates) {
@@ -160,16 +173,8 @@ void AddSettingOptions(Command command, GivenSettings& settings, bool creates) {
   engine::VgpuSettings::Fields([&](const engine::SettingInfo& info, auto member) {
     using Value = std::remove_cvref_t<decltype(engine::VgpuSettings{}.*member)>;
     if (info.flag == nullptr) return;
-    const auto parse = [&settings, name = info.name](const std::string& text) -> Result<nlohmann::json> {
-      nlohmann::json values = settings.values;
-      if constexpr (std::is_same_v<Value, Bytes>) {  // one option for two settings: [MIN:]MAX
-        WEIR_TRY(const MemoryRange range, ParseMemoryRange(text));
-        values["memory_min_bytes"] = range.min.count;
-        values["memory_max_bytes"] = range.max.count;
-      } else {
-        WEIR_TRY(values[name], ParseSetting<Value>(text));
-      }
-      return values;
+    const auto parse = [&settings, name = info.name](const std::string& text) {
+      return WithSetting<Value>(settings.values, name, text);
     };
     const std::string preset = creates ? fmt::format(" (default: {})", info.preset) : "";
     command.AddParsed(info.flag, info.value_name, settings.values, parse, info.summary + preset);

@@ -17,7 +17,7 @@ struct PhysicalProperties {
 struct Access {
   int location_type, location, flags;
 };
-constexpr int kOnDevice = 1, kReadWrite = 3;
+constexpr int kDeviceLocation = 1, kReadWrite = 3;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ WEIR_EXPORT Result cuMemCreate(unsigned long long* handle, std::size_t bytes, co
   return Call([&](Driver& driver) {
     if (handle == nullptr || properties == nullptr || flags != 0 || properties->type != 1) return kInvalidValue;
     if (bytes == 0 || bytes % AddressSpace::kGranularity != 0) return kInvalidValue;
-    if (properties->location_type != kOnDevice) return kNotSupported;
+    if (properties->location_type != kDeviceLocation) return kNotSupported;
     if (properties->location < 0 || static_cast<std::size_t>(properties->location) >= driver.cards.size())
       return kInvalidDevice;
     const auto card = static_cast<std::uint32_t>(properties->location);
@@ -107,7 +107,7 @@ WEIR_EXPORT Result cuMemUnmap(Pointer address, std::size_t size) {
 
 WEIR_EXPORT Result cuMemSetAccess(Pointer address, std::size_t size, const Access* access, std::size_t count) {
   return Call([&](Driver& driver) {
-    if (access == nullptr || count != 1 || access->location_type != kOnDevice) return kInvalidValue;
+    if (access == nullptr || count != 1 || access->location_type != kDeviceLocation) return kInvalidValue;
     const auto lock = driver.Lock();
     return driver.addresses.Allow(address, size, access->flags == kReadWrite);
   });

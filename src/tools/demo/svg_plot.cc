@@ -14,20 +14,20 @@ namespace {
 
 // In the plot's units; the page scales it to the available width.
 constexpr double kWidth = 640, kHeight = 250;
-constexpr double kLeft = 48, kRight = 10, kTop = 22, kBottom = 34;
-constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
+constexpr double kMarginLeft = 48, kMarginRight = 10, kMarginTop = 22, kMarginBottom = 34;
+constexpr double kPlotWidth = kWidth - kMarginLeft - kMarginRight, kPlotHeight = kHeight - kMarginTop - kMarginBottom;
 constexpr std::array kMsTicks{0.1,  0.2,   0.5,   1.0,   2.0,    5.0,    10.0,   20.0,
                               50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0};
 
 struct Axes {
   double span_s;
   [[nodiscard]] double X(double time_s) const {
-    return kLeft + kPlotWidth * std::clamp(time_s / std::max(span_s, 1e-9), 0.0, 1.0);
+    return kMarginLeft + kPlotWidth * std::clamp(time_s / std::max(span_s, 1e-9), 0.0, 1.0);
   }
 };
 
 /// The height of `fraction`: 0 at the bottom, 1 at the top.
-double Y(double fraction) { return kTop + kPlotHeight * (1 - std::clamp(fraction, 0.0, 1.0)); }
+double Y(double fraction) { return kMarginTop + kPlotHeight * (1 - std::clamp(fraction, 0.0, 1.0)); }
 
 double LogFraction(double ms, MsScale scale) {
   return (std::log(std::max(ms, 1e-6)) - std::log(scale.low_ms)) / (std::log(scale.high_ms) - std::log(scale.low_ms));
@@ -43,7 +43,7 @@ std::string HorizontalLine(double y, const std::string& label) {
   return fmt::format(
       "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text class=\"axis end\" "
       "x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-      kLeft, kWidth - kRight, y, y, kLeft - 6, y + 4, label);
+      kMarginLeft, kWidth - kMarginRight, y, y, kMarginLeft - 6, y + 4, label);
 }
 
 double TimeStep(double span_s) {
@@ -60,10 +60,10 @@ std::string TimeAxis(const Axes& axes) {
     out += fmt::format(
         "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/><text class=\"axis middle\" "
         "x=\"{0:.1f}\" y=\"{3:.1f}\">{4:g}</text>\n",
-        x, kTop, kTop + kPlotHeight, kTop + kPlotHeight + 14, i * step);
+        x, kMarginTop, kMarginTop + kPlotHeight, kMarginTop + kPlotHeight + 14, i * step);
   }
   return out + fmt::format("<text class=\"axis middle\" x=\"{:.1f}\" y=\"{:.1f}\">time, s</text>\n",
-                           kLeft + kPlotWidth / 2, kHeight - 5);
+                           kMarginLeft + kPlotWidth / 2, kHeight - 5);
 }
 
 /// Coordinates are relative with one decimal, which halves the file's size.
@@ -105,7 +105,7 @@ std::string LateLine(const FrameTimeCurve& curve, MsScale scale, std::size_t col
   return fmt::format(
       "<line class=\"promise s{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"><title>{}: late after "
       "{:.1f} ms</title></line>\n",
-      color, kLeft, kWidth - kRight, y, y, EscapeHtml(curve.name), curve.late_after_ms);
+      color, kMarginLeft, kWidth - kMarginRight, y, y, EscapeHtml(curve.name), curve.late_after_ms);
 }
 
 /// The area between the running sums `below` and `above`, as steps: a bin is an average, not a point.
@@ -167,8 +167,8 @@ std::string SharePlot(const std::vector<std::vector<double>>& shares, const std:
   double edge = 0;
   for (std::size_t i = 0; i + 1 < promises.size(); ++i) {
     edge += promises[i];
-    out += fmt::format("<line class=\"edge\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n", kLeft,
-                       kWidth - kRight, Y(edge));
+    out += fmt::format("<line class=\"edge\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n",
+                       kMarginLeft, kWidth - kMarginRight, Y(edge));
   }
   return out + "</svg>\n";
 }
