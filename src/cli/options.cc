@@ -43,7 +43,7 @@ Option Option::OneOf(const std::vector<std::string>& names) const {
 }
 
 std::vector<std::string> ChoicesOf(const CLI::Option& option) {
-  const std::string text = option.get_description();
+  const std::string& text = option.get_description();
   const std::size_t before = text.find(kOneOf);
   if (before == std::string::npos) return {};
   std::vector<std::string> names;
