@@ -39,12 +39,12 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margi
 dt { color: var(--faint); } dd { margin: 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 10px; text-align: right; white-space: nowrap; }
+th, td { padding: 5px 7px; text-align: right; white-space: nowrap; }
 th { color: var(--faint); font-weight: 600; font-size: 13px; }
 th.text, td.text { text-align: left; } thead th { border-bottom: 2px solid var(--line); }
 tbody tr:first-child > * { border-top: 1px solid var(--line); } tbody td.name { font-weight: 600; vertical-align: top; }
 .good { color: var(--good); } .off { color: var(--off); }
-.bar { position: relative; width: 150px; height: 12px; background: var(--line); border-radius: 2px; }
+.bar { position: relative; width: 120px; height: 12px; background: var(--line); border-radius: 2px; }
 .bar i { position: absolute; left: 0; top: 0; bottom: 0; border-radius: 2px; }
 .bar b { position: absolute; top: -3px; bottom: -3px; width: 2px; background: var(--ink); }
 .key { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin: 0 6px 0 0; vertical-align: -1px; }
