@@ -149,7 +149,8 @@ class Record(Tools):
         self.assertEqual(self.weir("record", "nobody").returncode, 3)
 
     def test_rows_may_go_to_a_pipe_and_figures_beside_them(self):
-        done = self.weir("record", "--seconds", "2", "--out", "-", "--", "glxgears")
+        # The program loads for longer than the recording lasts.
+        done = self.weir("record", "--seconds", "2", "--out", "-", "--", "sh", "-c", "sleep 3; exec glxgears")
         rows = [line for line in done.stdout.splitlines() if line.startswith("glxgears,")]
         self.assertGreater(len(rows), 5, done.stdout)
         self.assertIn("mean FPS", done.stderr)
