@@ -218,9 +218,10 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
     if (attachment.TryReserve(ticket.reserved_ns)) break;
     // A paused process can't use its turn, and must not keep the turn from others.
     const bool paused = attachment.process().paused.load(std::memory_order_relaxed) != 0;
-    const std::uint32_t turn = TurnBit(Duration{paused ? 0 : now_ns - start_ns});
+    const Duration waited{paused ? 0 : now_ns - start_ns};
+    const std::uint32_t turn = TurnBit(waited);
     NoteTurn(region, turn);
-    platform::FutexWait(region.wake_word, word, kWaitSlice, turn);
+    platform::FutexWait(region.wake_word, word, WaitSlice(waited), turn);
     now_ns = platform::NowNs();
     const bool slice_over = now_ns - looked_ns >= kWaitSlice.count();
     if (slice_over) looked_ns = now_ns;

@@ -10,7 +10,8 @@
 //
 // Bounds: an attempt to attach blocks for at most kAttachWait by default. If the daemon has not answered by then, the
 // connection stays open, and the answer is read at a later call without waiting. A wait at the gate or for a place, or
-// a delay, ends at most kWaitSlice after the daemon has died, or kHeartbeatStaleNs after it has started to hang.
+// a delay, ends at most kWaitSlice after the daemon has died (kWaitSliceMax, if it has lasted for seconds), or
+// kHeartbeatStaleNs after it has started to hang.
 #pragma once
 
 #include <pthread.h>
@@ -31,6 +32,8 @@ namespace weir::gate {
 inline constexpr Duration kAttachWait = milliseconds(100);
 /// A waiting thread checks after each slice whether the daemon lives.
 inline constexpr Duration kWaitSlice = milliseconds(50);
+/// The slice of a thread that has waited for seconds (turns.h).
+inline constexpr Duration kWaitSliceMax = 8 * kWaitSlice;
 /// Time between two attempts to attach while there is no daemon. If a daemon refuses or does not answer, the time
 /// doubles at each attempt, up to kAttachRetryMax.
 inline constexpr Duration kAttachRetry = milliseconds(100);

@@ -3,7 +3,7 @@
 // first after a grant takes the allowance, and some processes wait many times as long as others.
 //
 // All threads wait on one futex word. The kernel wakes the thread that has slept longest, but every thread wakes up
-// once in kWaitSlice to check whether the daemon lives, and then goes to the end of the kernel's queue. Therefore the
+// once in WaitSlice() to check whether the daemon lives, and then goes to the end of the kernel's queue. Therefore the
 // futex bits with which a thread waits show its age: of two threads, the one that has waited twice as long is woken
 // first. Agents that set no bits match every wake.
 //
@@ -39,6 +39,11 @@ constexpr std::uint32_t TurnBit(Duration waited) {
   const auto slices = static_cast<std::uint64_t>(std::max(waited, Duration{0}) / kWaitSlice);
   return 1U << std::min(static_cast<int>(std::bit_width(slices)), kTurnAges - 1);
 }
+
+/// The longest sleep of a thread that has waited this long. A crowd's threads wait for seconds each: with kWaitSlice
+/// alone, a thousand of them would keep two processors busy with waking up. An eighth of its wait makes a thread's bit
+/// at most an eighth too young.
+constexpr Duration WaitSlice(Duration waited) { return std::clamp(waited / 8, kWaitSlice, kWaitSliceMax); }
 
 /// Sets the bit of a thread that will sleep with it. To be called after the thread has read the futex word.
 inline void NoteTurn(proto::VgpuRegion& region, std::uint32_t bit) {

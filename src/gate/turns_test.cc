@@ -22,6 +22,15 @@ TEST(TurnBit, TellsAgesApartByDoubling) {
   EXPECT_LT(TurnBit(seconds(86'400)), kWaitsForNoTurn);
 }
 
+TEST(WaitSlice, GrowsWithTheWaitAndLeavesTheBitOfItsAgeOrTheNextOne) {
+  EXPECT_EQ(WaitSlice(Duration{-1}), kWaitSlice);
+  EXPECT_EQ(WaitSlice(milliseconds(400)), kWaitSlice);
+  EXPECT_EQ(WaitSlice(milliseconds(800)), milliseconds(100));
+  EXPECT_EQ(WaitSlice(seconds(86'400)), kWaitSliceMax);
+  for (Duration waited{0}; waited < seconds(60); waited += milliseconds(7))
+    EXPECT_LE(TurnBit(waited + WaitSlice(waited)), 2 * TurnBit(waited)) << waited.count();
+}
+
 /// Records the ages that a waker tries. For each age in `there`, a thread waits.
 struct Wakes {
   std::uint32_t there = 0;
