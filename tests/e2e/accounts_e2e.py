@@ -20,7 +20,7 @@ def cards(more=""):
 
 
 class Accounts(emulated.WithEmulatedNode):
-    def check_charges(self, pids, seconds=30):
+    def check_charges(self, pids, seconds=15):
         """`pids`: by vGPU, its device and the process that uses it. Compares everything that each has used from its
         start until the programs are stopped. While a program runs, the charge lags behind the truth, because the
         account is read ten times a second. A program that is stopped between its reservation and its command has a
@@ -76,8 +76,8 @@ class OpenGlAccounts(Accounts):
 
 
 class OpenClAccounts(Accounts, OpenClTenants):
-    # A launch takes 1 us of the device for each item, and no time of the host's processors.
-    description = cards('[[kernel]]\nname = "churn"\nper_item = "1 us"\nunits = 6\ncomputed = false\n')
+    # A launch takes 3 us of the device for each item, and no time of the host's processors.
+    description = cards('[[kernel]]\nname = "churn"\nper_item = "3 us"\nunits = 6\ncomputed = false\n')
 
     def test_charges_are_ground_truth_under_each_arbitration(self):
         vgpus = {}

@@ -227,8 +227,7 @@ class WithoutADaemon(unittest.TestCase):
         self.assertFalse(os.path.exists(os.path.join(self.folder, "control.sock")))
 
     def test_run_starts_a_private_daemon_that_two_programs_share(self):
-        display = e2e.Display()
-        self.addCleanup(display.close)
+        display = e2e.shared_display()
         tenants = e2e.Tenants(display)
         self.addCleanup(tenants.close)
         for name in ("one", "two"):

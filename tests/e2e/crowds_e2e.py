@@ -87,7 +87,7 @@ class Crowds(WithCrowd):
 
     def test_a_thousand_processes_of_a_vgpu_keep_its_cap(self):
         done = self.crowd(1000, 10_000)
-        e2e.wait_for(lambda: self.attached() == 1000, "all are attached")
+        e2e.wait_for(lambda: self.attached() == 1000, "all are attached", pause=0.5)
         self.keeps_its_cap(done, 5, 0.02)
 
 

@@ -97,8 +97,7 @@ class Alone(unittest.TestCase):
 
 class Drawing(unittest.TestCase):
     def timing(self, *faults):
-        display = e2e.Display()
-        self.addCleanup(display.close)
+        display = e2e.shared_display()
         emulator = Emulator(self, '[[device]]\nname = "Card"\n' + emulated.FRAMES + "".join(faults))
         libraries = os.path.join(e2e.BUILD, "lib/weir/emulated")
         environment = emulator.environment(

@@ -15,7 +15,7 @@ import time
 import unittest
 
 import emulated
-from weir_e2e import BUILD, PATIENCE, Display, Node, Tenants, main, wait_for
+from weir_e2e import BUILD, PATIENCE, Node, Tenants, main, shared_display, wait_for
 
 LIBRARIES = os.path.join(BUILD, "lib/test/model")
 TIMING = os.path.join(BUILD, "bin/weir_gl_timing")
@@ -27,8 +27,7 @@ UNDER_WAY = 3  # the frames that a program can be ahead of the device: two when 
 
 class WithDriver(unittest.TestCase):
     def setUp(self):
-        self.display = Display()
-        self.addCleanup(self.display.close)
+        self.display = shared_display()
         self.folder = tempfile.TemporaryDirectory(prefix="weir-gl-")
         self.addCleanup(self.folder.cleanup)
         self.truth_path = os.path.join(self.folder.name, "truth")
@@ -163,8 +162,7 @@ DRIVERS = os.path.join(BUILD, "lib/weir/emulated")
 
 class WithEmulator(unittest.TestCase):
     def setUp(self):
-        self.display = Display()
-        self.addCleanup(self.display.close)
+        self.display = shared_display()
         self.folder = tempfile.TemporaryDirectory(prefix="weir-emulator-")
         self.addCleanup(self.folder.cleanup)
         self.socket = os.path.join(self.folder.name, "gpu.sock")

@@ -25,8 +25,7 @@ class Programs(e2e.WithNode):
         # One daemon and one X server for all tests, because starting them takes longer than most tests.
         cls.node = cls.make_node().start()
         cls.addClassCleanup(cls.node.close)
-        cls.display = e2e.Display()
-        cls.addClassCleanup(cls.display.close)
+        cls.display = e2e.shared_display()
 
     def setUp(self):
         self.tenants = e2e.Tenants(self.display)

@@ -4,6 +4,7 @@
 No sleep replaces a condition: wait_for() polls one with a deadline. Measurements of a share run for a given time,
 because a share is defined over a time span.
 """
+import atexit
 import http.client
 import json
 import os
@@ -29,7 +30,7 @@ DATA_DIRS = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
 PATIENCE = 120
 
 
-def wait_for(condition, what, seconds=PATIENCE):
+def wait_for(condition, what, seconds=PATIENCE, pause=0.02):
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -37,7 +38,7 @@ def wait_for(condition, what, seconds=PATIENCE):
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def commands_of(completions, words=()):
@@ -217,6 +218,19 @@ class Display:
                 continue
 
 
+_displays = {}
+
+
+def shared_display():
+    """The X server of all tests of this process. A program's windows vanish with the program, so each test finds it empty.
+    Tests whose programs run promptly (emulated.run_promptly) have one that does so too."""
+    policy = os.sched_getscheduler(0)
+    if policy not in _displays or _displays[policy].process.poll() is not None:
+        _displays[policy] = Display()
+        atexit.register(_displays[policy].close)
+    return _displays[policy]
+
+
 def worker_seconds(pid):
     """CPU time of the renderer's worker threads, from the kernel and not from the daemon's books."""
     total = 0
@@ -289,8 +303,7 @@ class WithNode(unittest.TestCase):
     def setUp(self):
         self.node = self.make_node().start()
         self.addCleanup(self.node.close)
-        self.display = Display()
-        self.addCleanup(self.display.close)
+        self.display = shared_display()
         self.tenants = Tenants(self.display)
         self.addCleanup(self.tenants.close)
         self.addCleanup(self.explain_a_failure)
