@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a libFuzzer target without libFuzzer: every file of the given folders, and for each a fixed set of variations
 // that is the same on every machine and compiler. An input that was found once is thus tested on each build, with
-// truncations and flipped bytes. --whole runs only the files themselves, for slow targets.
+// truncations and flipped bytes; WEIR_FUZZ_VARIATIONS=all (scripts/test --long) tests eight times as many. --whole runs
+// only the files themselves, for slow targets.
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -25,9 +27,13 @@ extern "C" [[gnu::weak]] int LLVMFuzzerInitialize(int* argc, char*** argv);
 
 namespace {
 
-constexpr std::size_t kPrefixesMax = 4096;  // for one file; a longer file is cut at evenly spread lengths
-constexpr int kFlips = 256;
-constexpr int kDoubledPieces = 16;
+/// How many variations of one file.
+struct Variations {
+  std::size_t prefixes;  // a longer file is cut at evenly spread lengths
+  int flips, doubled_pieces;
+};
+constexpr Variations kSome{.prefixes = 512, .flips = 32, .doubled_pieces = 4};
+constexpr Variations kAll{.prefixes = 4096, .flips = 256, .doubled_pieces = 32};
 constexpr std::uint64_t kSeed = 20180521;
 
 // The current input, for the report of a crash. Written before each input, read by the signal handler.
@@ -52,22 +58,28 @@ void RunOne(const std::string& name, const char* variation, std::size_t at, cons
   ++inputs;
 }
 
+Variations Wanted() {
+  const char* wanted = std::getenv("WEIR_FUZZ_VARIATIONS");
+  return wanted != nullptr && std::string_view(wanted) == "all" ? kAll : kSome;
+}
+
 void RunVariations(const std::string& name, const std::vector<std::uint8_t>& bytes) {
+  const Variations variations = Wanted();
   RunOne(name, "whole, size", bytes.size(), bytes);
-  const std::size_t step = bytes.size() / kPrefixesMax + 1;
+  const std::size_t step = bytes.size() / variations.prefixes + 1;
   for (std::size_t size = 0; size < bytes.size(); size += step)
     RunOne(name, "first bytes:", size, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)});
   if (bytes.empty()) return;
 
   weir::Prng prng(kSeed);
   const auto last = static_cast<std::int64_t>(bytes.size()) - 1;
-  for (int i = 0; i < kFlips; ++i) {
+  for (int i = 0; i < variations.flips; ++i) {
     auto flipped = bytes;
     const auto at = static_cast<std::size_t>(prng.Between(0, last));
     flipped[at] = static_cast<std::uint8_t>(flipped[at] ^ prng.Between(1, 255));
     RunOne(name, "flipped byte", at, flipped);
   }
-  for (int i = 0; i < kDoubledPieces; ++i) {
+  for (int i = 0; i < variations.doubled_pieces; ++i) {
     const auto begin = prng.Between(0, last);
     const auto end = prng.Between(begin, last) + 1;
     auto longer = bytes;
