@@ -48,6 +48,8 @@ target_link_libraries(weir_flags INTERFACE Threads::Threads)
 if(WEIR_UNITY AND NOT WEIR_SANITIZE)
   target_compile_options(weir_flags INTERFACE -g0 $<$<C_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 endif()
+# A precompiled header without the time of its sources is the same for ccache (scripts/lib.sh).
+target_compile_options(weir_flags INTERFACE "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 # Also for programs, so that they share precompiled headers with libraries.
 if(WEIR_SANITIZE OR (WEIR_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES Clang))
   target_compile_options(weir_flags INTERFACE -fPIC)
