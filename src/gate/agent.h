@@ -10,8 +10,8 @@
 //
 // Bounds: an attempt to attach blocks for at most kAttachWait by default. If the daemon has not answered by then, the
 // connection stays open, and the answer is read at a later call without waiting. A wait at the gate or for a place, or
-// a delay, ends at most kWaitSlice after the daemon has died (kWaitSliceMax, if it has lasted for seconds), or
-// kHeartbeatStaleNs after it has started to hang.
+// a delay, ends at most two slices after the daemon has died, or kHeartbeatStaleNs and a slice after it has started to
+// hang. A slice is kWaitSlice, or an eighth of a wait at the gate, at most kWaitSliceMax.
 #pragma once
 
 #include <pthread.h>

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {
@@ -26,6 +28,21 @@ TEST_F(Gate, AnAgentThatWaitsWhenTheDaemonDiesPassesAndCountsIt) {
   LeaveNow(agent, presenter.ticket(), 3'000'000);
   EXPECT_EQ(witness.vgpu().allowance_ns, -3'000'000) << "the books are kept to the end";
   EXPECT_FALSE(Present(agent));
+}
+
+TEST_F(Gate, AnAgentThatHasWaitedForSecondsWhenTheDaemonDiesPassesToo) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  host().SetAllowance(0);
+  host().SetMode(GateMode::kGated);
+  const Presenter presenter(agent);
+  ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
+  std::this_thread::sleep_for(9 * kWaitSliceMax);  // its slices have grown to the longest
+  EXPECT_FALSE(presenter.passed());
+  host_.reset();
+  EXPECT_TRUE(WaitUntil([&] { return presenter.passed(); }));
+  EXPECT_FALSE(agent.attached());
+  LeaveNow(agent, presenter.ticket(), 0);
 }
 
 TEST_F(Gate, SeveralThreadsThatWaitWhenTheDaemonDiesAllPassAndCountItOnce) {
