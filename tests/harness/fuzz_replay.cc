@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a libFuzzer target without libFuzzer: every file of the given folders, and for each a fixed set of variations
 // that is the same on every machine and compiler. An input that was found once is thus tested on each build, with
-// truncations and flipped bytes; WEIR_FUZZ_VARIATIONS=all (scripts/test --long) tests eight times as many. --whole runs
-// only the files themselves, for slow targets.
+// truncations and flipped bytes; with WEIR_FUZZ_VARIATIONS=all (scripts/test --long) up to eight times as many. --whole
+// runs only the files themselves, for slow targets.
 #include <unistd.h>
 
 #include <algorithm>
