@@ -27,6 +27,9 @@ class Looks : public ::testing::Test {
   void Note() {
     for (const AllowanceGrant& grant : actions_.grant) allowance_[grant.vgpu] += grant.delta_ns;
     for (const RingAtEnd& ring : actions_.ring_at_end) rings_[ring.vgpu] = ring.wanted;
+    woken_.clear();
+    for (const AllowanceGrant& grant : actions_.grant)
+      if (grant.wake) woken_.insert(grant.vgpu);
   }
   struct Counts {
     std::uint32_t waiting = 0, in_flight = 0;
@@ -48,6 +51,7 @@ class Looks : public ::testing::Test {
   VgpuId first_, second_;
   std::map<VgpuId, std::int64_t> allowance_;
   std::map<VgpuId, bool> rings_;
+  std::set<VgpuId> woken_;  // by the last step
 };
 
 TEST_F(Looks, AnAgentRingsAtTheEndOfWorkThatAnotherVgpuWaitsFor) {
@@ -67,6 +71,26 @@ TEST_F(Looks, AWaiterThatCouldNotRunIsNoReasonToRing) {
   Do(PauseVgpu{second_, false});
   Look({.in_flight = 1}, {.waiting = 1});
   EXPECT_TRUE(RingsAtEnd(first_));
+}
+
+TEST_F(Looks, AThreadThatWaitsBesideAHungOneIsWokenWhenTheCapAllowsIt) {
+  Do(SetPolicy{"", "none", {}});
+  Do(SetVgpu{first_, {.cap = Share::FromFraction(0.2)}});
+  now_ += milliseconds(50);
+  Look({.in_flight = 1}, {});
+  allowance_[first_] -= 200'000'000;  // the reservation of the hung thread
+  const Instant start = now_;
+  bool stuck = false;
+  while (!woken_.contains(first_) && now_ < start + seconds(2)) {
+    Look({.waiting = 1, .in_flight = 1}, {});
+    stuck = stuck || engine_.Vgpu(now_, first_)->state != VgpuState::kWaiting;
+    ASSERT_FALSE(actions_.asleep);
+    now_ = std::min(actions_.look_again, now_ + milliseconds(10));
+  }
+  EXPECT_TRUE(stuck);
+  EXPECT_NEAR(SecondsOf(now_ - start), 1, 0.1) << "200 ms at a fifth of the device";
+  Look({.in_flight = 1}, {});
+  EXPECT_FALSE(woken_.contains(first_)) << "no thread waits";
 }
 
 TEST_F(Looks, AfterALateLookAllowancesLastLonger) {

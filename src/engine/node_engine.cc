@@ -210,6 +210,7 @@ Status NodeEngine::On(Instant now, const ProcessDetached& event, Actions& action
     vgpu->View().attached = false;
     vgpu->View().waiting = vgpu->View().in_flight = 0;
     vgpu->View().stuck = false;
+    vgpu->threads_wait = false;
     vgpu->reserved_ns = 0;
   }
   Decide(now, *vgpu->device, actions);
@@ -294,6 +295,7 @@ void NodeEngine::TakeSample(Instant now, const GateSample& sample, Vgpu_& vgpu) 
   const Instant waited_since = view.stuck ? vgpu.last_progress : std::max(vgpu.last_progress, vgpu.device->busy_until);
   view.stuck = now - waited_since > kStuckAfter;
   // Threads of a paused vGPU wait until it is resumed, and not for GPU time that a policy could give.
+  vgpu.threads_wait = sample.waiting > 0 && !vgpu.paused;
   view.waiting = view.stuck || vgpu.paused ? 0 : sample.waiting;
   view.in_flight = view.stuck ? 0 : sample.in_flight;
   if ((busy || spent != 0) && !view.stuck) view.last_active = now;
@@ -353,7 +355,7 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
     const Duration level = vgpu.cap_level;
     verdict.allowance = verdict.admission == core::Admission::kGated ? std::min(verdict.allowance, level) : level;
     verdict.admission = core::Admission::kGated;
-    if (core::Competes(view, now, core::kCapBurst)) {
+    if (core::Competes(view, now, core::kCapBurst) || vgpu.threads_wait) {
       actions.look_again = std::min(actions.look_again, now + kCapTick);
       actions.asleep = false;
     }
@@ -386,7 +388,7 @@ void NodeEngine::Apply(Vgpu_& vgpu, core::Verdict verdict, Instant now, Actions&
   const std::int64_t allowance_ns = vgpu.ReportOf(verdict.allowance);
   const auto delta = static_cast<std::int64_t>(static_cast<std::uint64_t>(allowance_ns) -
                                                static_cast<std::uint64_t>(vgpu.expected_allowance_ns));
-  const bool wake = view.waiting > 0 && verdict.allowance > Duration{0};
+  const bool wake = vgpu.threads_wait && verdict.allowance > Duration{0};
   if (delta == 0 && !wake) return;
   vgpu.expected_allowance_ns = allowance_ns;
   actions.grant.push_back({vgpu.id, delta, wake});

@@ -92,6 +92,7 @@ struct NodeEngine::Vgpu_ {
   core::FrameSync sync = core::FrameSync::kAuto;
   core::FrameStart start = core::FrameStart::kEarly;
   bool ring_at_end = false;
+  bool threads_wait = false;  // and would go on with an allowance; also while it is stuck, when its view shows none
   std::int64_t expected_allowance_ns = 0;
   Instant sampled_at{};
   Instant last_progress{};  // when it was last charged for work that began or ended, or was idle or had no allowance
