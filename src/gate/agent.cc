@@ -212,9 +212,19 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   const Waiting waiting(attachment.process());
   const std::int64_t start_ns = now_ns;
   std::int64_t looked_ns = now_ns;  // last check of the socket; signals and wakes end waits early
+  bool slice_over = false;
   if (attachment.DoorbellWanted(proto::kRingAtEntry)) attachment.RingDoorbell();
   for (;;) {
+    // Read before everything that a wake may announce: a message or an allowance that comes later ends the sleep.
     const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
+    {
+      const Lock lock(mutex_);
+      if (region.messages_sent.load(std::memory_order_acquire) != attachment.messages_seen) ReadMessages(attachment);
+      if (!StillThere(attachment, now_ns, slice_over)) {
+        region.allowance_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);  // Leave settles it
+        break;
+      }
+    }
     if (attachment.TryReserve(ticket.reserved_ns)) break;
     // A paused process can't use its turn, and must not keep the turn from others.
     const bool paused = attachment.process().paused.load(std::memory_order_relaxed) != 0;
@@ -223,14 +233,8 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
     NoteTurn(region, turn);
     platform::FutexWait(region.wake_word, word, WaitSlice(waited), turn);
     now_ns = platform::NowNs();
-    const bool slice_over = now_ns - looked_ns >= kWaitSlice.count();
+    slice_over = now_ns - looked_ns >= kWaitSlice.count();
     if (slice_over) looked_ns = now_ns;
-    const Lock lock(mutex_);
-    if (region.messages_sent.load(std::memory_order_acquire) != attachment.messages_seen) ReadMessages(attachment);
-    if (!StillThere(attachment, now_ns, slice_over)) {
-      region.allowance_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);  // Leave settles it
-      break;
-    }
   }
   ticket.wait_ns = now_ns - start_ns;
   // The daemon wakes one thread, and each woken thread wakes the next one while there is allowance left.
