@@ -212,7 +212,7 @@ class Memory(emulated.WithEmulatedNode):
         program.stdin.write(line + "\n")
         program.stdin.flush()
         answer = program.stdout.readline()
-        self.assertTrue(answer, f"{line}: the program has ended")
+        self.assertTrue(answer, "\n".join([f"{line}: the program has ended", *self.tenants.report()]))
         return answer.strip()
 
     def number(self, program, line):
