@@ -12,6 +12,13 @@ MEMORY = os.path.join(e2e.BUILD, "bin/cuda_memory")
 KINDS = {"plain": 1, "pitch": 1, "managed": 1, "array": 1, "array3d": 1, "mipmap": 1.25, "physical": 1, "mapped": 1,
          "retained": 1, "async": 1, "async_ptsz": 1, "pool": 1, "pool_ptsz": 1, "graph": 1, "recorded": 1}
 
+# The parameters of a graph's node that allocates, for run_program.
+NODE = '''
+class Node(ctypes.Structure):
+    _fields_ = [(name, c_int) for name in "type types where device".split()] + [("more", ctypes.c_ubyte * 72), ("access", c_void_p),
+                ("count", c_size_t), ("bytes", c_size_t), ("address", c_ulonglong)]
+'''
+
 
 class Memory(WithEmulator):
     def test_a_device_that_is_full_refuses_memory(self):
@@ -112,11 +119,7 @@ print(cuda.cuMemAllocAsync(byref(pointer), size, stream))
         self.assertEqual(said.splitlines(), ["True 0 0 0 1", "1 0 1 0 1 1", "1 1", "1024 0 1", "1 1 0 1 1 0 1", "0"])
 
     def test_graphs_keep_memory_until_it_is_trimmed(self):
-        said = self.run_program("""
-class Node(ctypes.Structure):
-    _fields_ = [(name, c_int) for name in "type types where device".split()] + [("more", ctypes.c_ubyte * 72), ("access", c_void_p),
-                ("count", c_size_t), ("bytes", c_size_t), ("address", c_ulonglong)]
-MIB = 1 << 20
+        said = self.run_program(NODE + """MIB = 1 << 20
 def reserved(attribute=2):
     value = c_ulonglong()
     right(cuda.cuDeviceGetGraphMemAttribute(0, attribute, byref(value)))
@@ -146,6 +149,24 @@ print(cuda.cuDeviceGraphMemTrim(0), reserved(), run(held), run(graph(60)), reser
         self.assertEqual(said.splitlines(), ["0 True False", "0 8 0 0 8", "0 0 16", "16 0 0 0 16", "0 1 8 0 8 0", "0 0 0 8",
                                              "0 0 0 2 8 0 62"])
         self.assertEqual(self.emulator.truth()["memory_used_bytes"], 0)
+
+    def test_memory_of_a_graph_where_those_of_other_graphs_were(self):
+        said = self.run_program(NODE + """def graph(count, size):
+    graph, node, at = made(cuda.cuGraphCreate, 0), c_void_p(), []
+    for _ in range(count):
+        new = Node(1, 0, 1, 0, bytes=size)
+        right(cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), byref(new)))
+        at.append(new.address)
+    return graph, at
+small, ended = graph(1000, 4000)
+right(cuda.cuGraphDestroy(small))
+large, [at] = graph(1, 100_000)
+executable = made(cuda.cuGraphInstantiateWithFlags, large, c_ulonglong(0))
+right(cuda.cuGraphLaunch(executable, None))
+again = [one for one in ended if at < one < at + 100_000]
+print(len(again) > 0, {cuda.cuMemsetD8_v2(c_ulonglong(one), 1, c_size_t(at + 100_000 - one)) for one in again})
+""")
+        self.assertEqual(said, "True {0}\n")
 
     def test_pools_of_another_device_and_of_the_host(self):
         said = self.run_program("""

@@ -179,7 +179,8 @@ class Driver {
                     std::list<GraphPiece>& taken);
   std::map<Pointer, Block> memory_;
   std::list<GraphPiece> graph_pieces_;
-  std::map<Pointer, std::weak_ptr<GraphBlock>> graph_blocks_;  // a block that has ended is forgotten later
+  // A block that has ended is forgotten when another begins in its place.
+  std::map<Pointer, std::weak_ptr<GraphBlock>> graph_blocks_;
   std::size_t stream_count_ = 0;
 };
 

@@ -47,6 +47,10 @@ std::shared_ptr<GraphBlock> Driver::AllocateNode(const Graph& graph, std::uint64
     block->room = one.allocates->room;
   }
   if (block->memory == nullptr) block->memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  // Blocks that have ended may have begun anywhere in this memory. Holds() must not find them.
+  auto next = graph_blocks_.lower_bound(block->pointer());
+  while (next != graph_blocks_.end() && next->first < block->pointer() + block->room)
+    next = next->second.expired() ? graph_blocks_.erase(next) : std::next(next);
   graph_blocks_[block->pointer()] = block;
   return block;
 }
