@@ -214,7 +214,10 @@ TEST(WorkerMeter, ChargesWhatTheWorkersClocksSayWhereItReadsThatOfTheProcess) {
     return right;
   };
   // Where a host stops this machine between two readings of the meter, the kernel counts that time as the thread's.
-  EXPECT_TRUE(is_right() || is_right() || is_right());
+  // Beside other work that happens in most attempts; a meter that is wrong is wrong in all.
+  bool right = false;
+  for (int attempt = 0; attempt < 30 && !right; ++attempt) right = is_right();
+  EXPECT_TRUE(right);
 }
 
 // A thread that starts between two searches counts as a worker until the next search.
