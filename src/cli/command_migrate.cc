@@ -2,6 +2,7 @@
 // weir migrate: moves a running OpenCL program to another node's device.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "cli/manager_client.h"
 #include "cli/migration_targets.h"
 #include "cli/options.h"
+#include "platform/process.h"
 #include "platform/unix_socket.h"
 #include "proto/relay_control.h"
 
@@ -19,18 +21,29 @@ namespace {
 
 constexpr int kAnswerMs = 300'000;  // time to copy contents, to build programs again, and for a running kernel to end
 
-/// The relay of a program that 'weir run --node' started; without a pid, the only relay.
+/// Whether the program of the relay's socket relay-PID.sock runs. A relay ends a moment after its program.
+bool ProgramRuns(std::string_view name) {
+  name.remove_prefix(std::string_view("relay-").size());
+  pid_t pid = 0;
+  if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) return false;
+  const auto process = platform::OpenPidFd(pid);
+  return process && !platform::WaitReadable(process->get(), 0);
+}
+
+/// The relay of a program that 'weir run --node' started; without a pid, the only one whose program runs.
 Result<std::string> FindRelay(const std::string& run_dir, const std::string& pid) {
   if (!pid.empty()) return fmt::format("{}/relay-{}.sock", run_dir, pid);
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(run_dir, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("relay-") && name.ends_with(".sock")) found.push_back(entry.path().string());
+    if (name.starts_with("relay-") && name.ends_with(".sock") && ProgramRuns(name))
+      found.push_back(entry.path().string());
   }
   if (found.size() == 1) return found.front();
   if (found.empty())
-    return Fail(Errc::kNotFound, "no program of 'weir run --node' runs here: " + run_dir + " has no relay's socket");
+    return Fail(Errc::kNotFound,
+                "no program of 'weir run --node' runs here: no relay's socket in " + run_dir + " is of one");
   return Fail(Errc::kInvalidArgument,
               fmt::format("{} programs of 'weir run --node' run here: give the process id of one", found.size()));
 }

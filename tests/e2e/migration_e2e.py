@@ -88,6 +88,23 @@ class Migration(TwoNodes):
         self.assertEqual(device_of(self.other), (0, 0))
         self.over(program)
 
+    def test_the_only_program_that_runs_is_moved_without_its_process_id(self):
+        _, there = self.ports()
+        gone = self.start(scenes(ENDLESS), vgpu="game")
+        self.busy("game")
+        for relay in self.helper("weir-relay"):
+            os.kill(relay, signal.SIGKILL)  # its socket stays
+        gone.kill()
+        gone.wait()
+        move = ("--run-dir", os.path.join(self.here, "run"), "migrate", "--to", f"127.0.0.1:{there}", "--plain", "--vgpu", "game")
+        self.assertIn("no program of 'weir run --node' runs here", self.weir(*move, code=3))
+        program = self.start(scenes(ENDLESS), vgpu="game")
+        e2e.wait_for(lambda: self.helper("weir-relay"), "it has a relay")
+        before = computed(self.node)
+        e2e.wait_for(lambda: computed(self.node) > before, "it computes")
+        self.assertIn(f"moved to 127.0.0.1:{there}", self.weir(*move))
+        self.over(program)
+
     def test_what_it_left_may_die(self):
         here, there = self.ports()
         program = self.start(scenes(ENDLESS), vgpu="game")
