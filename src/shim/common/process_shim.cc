@@ -35,6 +35,7 @@ struct ProcessShim::Pass {
   gate::Ticket ticket;
   std::uint32_t surface;
   bool gated;
+  bool worth_finishing;   // the present waits for something else than the frame's work
   bool finished;          // the frame's work has ended and is settled; the driver's present follows
   std::int64_t begin_ns;  // of a finished frame: when its work had ended
   std::int64_t present_ns;
@@ -71,12 +72,13 @@ void ProcessShim::BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t
       // Windows that share an entry, or threads that share a window, may have presented while this thread waited.
       pass.begin_ns = last.end_ns != 0 ? std::min(last.end_ns, pass.present_ns) : pass.present_ns;
       pass.predicted_ns = last.pacer.PredictedPresent().count();
+      pass.worth_finishing = last.watch.WorthFinishing();
       api.meter_->BeforePresent(pass.present_ns);
     }
     if (gate::Agent::PaceOf(pass.ticket).interval_ns > 0) KeepPace(api, pass);
     agent_.Enter(pass.ticket, pass.submit_ns);
     pass.submit_ns += pass.ticket.wait_ns;
-    if (gate::Agent::MustWait(pass.ticket)) FinishFirst(api, pass);
+    if (pass.worth_finishing && gate::Agent::MustWait(pass.ticket)) FinishFirst(api, pass);
   } catch (...) {
     // At worst out of memory. AfterPresent settles the ticket, if there is one.
   }
@@ -120,10 +122,6 @@ std::int64_t ProcessShim::SubmitAt(const Pass& pass) {
 // A program whose present waits for a vertical blank does not use the device while it waits. Its frame is settled when
 // the frame's work has ended, so that other vGPUs may use the device meanwhile (core/schedule/present_watch.h).
 void ProcessShim::FinishFirst(Api& api, Pass& pass) {
-  {
-    const Lock lock(mutex_);
-    if (!surfaces_[pass.surface].watch.WorthFinishing()) return;
-  }
   if (!api.AwaitWork()) return;
   const std::int64_t now_ns = platform::NowNs();
   Settled settled;
