@@ -84,6 +84,7 @@ platform::SpawnSpec ExecutorHost::SpecOf(const ExecutorUser& user) const {
       .files = user.files,
       .processes_max = user.processes_max,
       .groups = user.group_entries,
+      .own_namespaces = user.own_namespaces,
       .expendable = true,
       .environment = setup_.environment};
   if (!setup_.library.empty()) spec.argv.insert(spec.argv.end(), {"--library", setup_.library});

@@ -126,6 +126,7 @@ Result<ExecutorUser> ExecutorUsers::Of(const std::string& vgpu, uid_t owner, boo
                       .group = std::move(group),
                       .group_entries = std::move(entries),
                       .files = platform::FileRights{.writes_below = home},
+                      .own_namespaces = own_.why_no_namespaces.empty(),
                       .environment = {"HOME=" + home, "XDG_CACHE_HOME=" + home + "/.cache", "TMPDIR=" + home},
                       .portals = PortalsFor(vgpu)};
 }
@@ -253,6 +254,11 @@ std::vector<std::string> MissingIsolation(const OwnUsers& own) {
     missing.emplace_back(
         "executors may use files that are open to every user, and all GPUs' device files that are open to them: this "
         "kernel has no Landlock");
+  if (!own.why_no_namespaces.empty() && !platform::FileRules::RefuseAbstractSockets())
+    missing.push_back(
+        "executors may connect to abstract Unix sockets: this kernel's Landlock is older than 6.12's, and "
+        "namespaces can't be made: " +
+        own.why_no_namespaces);
   if (!own.groups) missing.push_back("executors have no limit of the machine's memory: " + own.why_no_groups);
   return missing;
 }

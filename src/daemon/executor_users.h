@@ -38,6 +38,7 @@ struct ExecutorUser {
   std::string group{};                          // its group with limits; empty: none
   std::vector<std::string> group_entries{};     // of `group`, see SpawnSpec::groups
   std::optional<platform::FileRights> files{};  // without the driver's, which executor_files.h has; absent: no rule
+  bool own_namespaces = false;                  // SpawnSpec::own_namespaces
   std::vector<std::string> environment{};       // NAME=VALUE
   std::vector<uid_t> portals{};                 // users of portals that the executor serves
 };
@@ -60,6 +61,8 @@ struct OwnUsers {
   std::optional<platform::ControlGroups> groups{};
   std::string why_no_groups = "not asked for";
   std::uint64_t memory_bytes = 0;  // of each group
+  /// Why executors get no namespaces of their own; empty: they get them.
+  std::string why_no_namespaces = "not asked for";
 
   /// The user of the service with this number, below kForServices; 0: services get no users of their own.
   [[nodiscard]] uid_t OfService(uid_t number) const { return why_not.empty() ? first + kForExecutors + number : 0; }

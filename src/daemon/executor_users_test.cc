@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "platform/file_rules.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/temp_folder.h"
 
@@ -205,6 +206,19 @@ TEST(MissingIsolation, NamesWhyExecutorsHaveNoLimitOfMemory) {
   const std::vector<std::string> missing = MissingIsolation(own);
   ASSERT_FALSE(missing.empty());
   EXPECT_EQ(missing.back(), "executors have no limit of the machine's memory: a reason");
+}
+
+TEST(MissingIsolation, NamesWhyExecutorsReachAbstractSockets) {
+  OwnUsers own{.why_not = "", .first = UserRange::kFirst};
+  const auto names_them = [&own] {
+    return std::ranges::any_of(MissingIsolation(own), [](const std::string& one) {
+      return one.find("abstract Unix sockets") != std::string::npos && one.ends_with("a reason");
+    });
+  };
+  own.why_no_namespaces = "";
+  EXPECT_FALSE(names_them());
+  own.why_no_namespaces = "a reason";
+  EXPECT_EQ(names_them(), !platform::FileRules::RefuseAbstractSockets());
 }
 
 TEST(WhyNoOwnUsers, NamesTheFolderThatIsClosed) {

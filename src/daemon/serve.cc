@@ -19,6 +19,7 @@
 #include "http/server.h"
 #include "platform/clock.h"
 #include "platform/files.h"
+#include "platform/namespaces.h"
 #include "platform/process.h"
 
 namespace weir::daemon {
@@ -171,6 +172,7 @@ Result<OwnUsers> UsersFor(const ServeOptions& options, const Places& places, con
       users.first = taken->first();
       range.emplace(std::move(*taken));
       AddGroups(options, users);
+      users.why_no_namespaces = platform::WhyNoOwnNamespaces();
     } else {
       users.why_not = taken.error().message;
     }

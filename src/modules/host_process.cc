@@ -29,7 +29,8 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Start(boost::asio::io_context&
                            .as = std::move(rights.as),
                            .confined = true,
                            .processes_max = rights.processes_max,
-                           .groups = std::move(rights.groups)};
+                           .groups = std::move(rights.groups),
+                           .own_namespaces = rights.own_namespaces};
   if (rights.files == Files::kNone) spec.files = platform::FileRights{};
   WEIR_TRY(host->pid_, platform::Spawn(spec));
   auto process = platform::OpenPidFd(host->pid_);

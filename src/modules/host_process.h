@@ -35,6 +35,7 @@ class HostProcess {
     std::optional<platform::RunAs> as{};
     unsigned processes_max = 0;         // of the user, with threads; 0: no limit of its own
     std::vector<std::string> groups{};  // SpawnSpec::groups
+    bool own_namespaces = false;        // SpawnSpec::own_namespaces
   };
   /// `argv` is the command line without `--fd`.
   static Result<std::unique_ptr<HostProcess>> Start(boost::asio::io_context& loop, std::vector<std::string> argv,

@@ -18,6 +18,7 @@
 #include "modules/module_store.h"
 #include "modules/run_book.h"
 #include "modules/run_json.h"
+#include "platform/namespaces.h"
 
 namespace weir::modules {
 
@@ -112,6 +113,8 @@ class Service {
   const ModuleStore store_;
   BlobWorker blobs_;
   const ServiceOptions options_;
+  /// Hosts that run as another user get namespaces of their own, where this process may make them.
+  const bool own_namespaces_ = !options_.user_of.empty() && platform::WhyNoOwnNamespaces().empty();
   RunBook book_;
   std::map<DeviceId, Slot> slots_;
   std::map<std::string, RegisteredModule> modules_;

@@ -58,6 +58,7 @@ Result<HostProcess::Rights> Service::HostRights() const {
                             options_.user_of, std::filesystem::path(options_.user_of).filename().string()));
   rights.as = platform::RunAs{.uid = home.st_uid, .gid = home.st_gid};
   rights.processes_max = platform::kTenantProcessesMax;
+  rights.own_namespaces = own_namespaces_;
   rights.groups = platform::GroupEntries(options_.groups, std::to_string(home.st_uid));
   return rights;
 }

@@ -3,6 +3,7 @@
 // top to bottom at every call of the process; the first return decides about the call.
 #pragma once
 
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -19,6 +20,15 @@
 #include <vector>
 
 namespace weir::platform {
+
+// The leak checker of the address sanitizer stops the threads of its own process with ptrace.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kChecksLeaks = true;
+#elif defined(__has_feature)
+inline constexpr bool kChecksLeaks = __has_feature(address_sanitizer) != 0;
+#else
+inline constexpr bool kChecksLeaks = false;
+#endif
 
 class CallFilter {
  public:
@@ -64,6 +74,12 @@ class CallFilter {
   void OnlyPresentNamespaces() {
     OnCall(SYS_clone, {Argument(0), Jump(BPF_JSET, kNamespaceFlags, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
     OnCall(SYS_clone3, {Return(SECCOMP_RET_ERRNO | ENOSYS)});
+  }
+
+  /// A process reads its own limits and sets none.
+  void LimitsAreOnlyRead() {
+    OnCall(SYS_prlimit64, {Argument(0), Jump(BPF_JEQ, 0, 0, 5), Argument(2), Jump(BPF_JEQ, 0, 0, 3), Argument(2, 4),
+                           Jump(BPF_JEQ, 0, 0, 1), Return(SECCOMP_RET_ALLOW), Return(kDenied)});
   }
 
   /// Requires no_new_privs. False, with errno: it is not installed. Turns off the mitigation of speculative store

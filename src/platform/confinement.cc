@@ -11,15 +11,6 @@
 namespace weir::platform {
 namespace {
 
-// The leak checker of the address sanitizer stops the threads of its own process with ptrace.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kChecksLeaks = true;
-#elif defined(__has_feature)
-constexpr bool kChecksLeaks = __has_feature(address_sanitizer) != 0;
-#else
-constexpr bool kChecksLeaks = false;
-#endif
-
 constexpr long kRefused[]{
     // Other processes.
     SYS_process_vm_readv,
@@ -27,6 +18,24 @@ constexpr long kRefused[]{
     SYS_process_madvise,
     SYS_pidfd_getfd,
     SYS_kcmp,
+    // What users share by number or name, outside of files.
+    SYS_shmget,
+    SYS_shmat,
+    SYS_shmctl,
+    SYS_semget,
+    SYS_semop,
+    SYS_semtimedop,
+    SYS_semctl,
+    SYS_msgget,
+    SYS_msgsnd,
+    SYS_msgrcv,
+    SYS_msgctl,
+    SYS_mq_open,
+    SYS_mq_unlink,
+    SYS_mq_timedsend,
+    SYS_mq_timedreceive,
+    SYS_mq_notify,
+    SYS_mq_getsetattr,
     // Mounts and namespaces.
     SYS_mount,
     SYS_umount2,

@@ -27,9 +27,9 @@ struct Confinement {
 };
 
 /// No new privileges, no capabilities, and a filter that refuses system calls which no driver needs: those that reach
-/// into other processes or the network, mount, open namespaces, load code into the kernel, or set the clock. It is a
-/// deny list, because it holds for every driver; the list is in confinement.cc. False, with errno: this process is not
-/// confined.
+/// into other processes or the network, use System V IPC or message queues, mount, open namespaces, load code into the
+/// kernel, or set the clock. It is a deny list, because it holds for every driver; the list is in confinement.cc.
+/// False, with errno: this process is not confined.
 bool Confine(const Confinement& confinement = {});
 
 /// Builds the filter of system calls. After this, `Confine` without `network` allocates nothing, so that a forked child

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -57,6 +60,10 @@ TEST(Confinement, RefusesCallsThatNoDriverNeeds) {
   refused([] { return ::syscall(SYS_bpf, 0, nullptr, 0); });
   refused([] { return ::syscall(SYS_io_uring_setup, 1, nullptr); });
   refused([] { return ::syscall(SYS_perf_event_open, nullptr, 0, -1, -1, 0); });
+  refused([] { return ::shmget(IPC_PRIVATE, 4096, 0600); });
+  refused([] { return ::semget(IPC_PRIVATE, 1, 0600); });
+  refused([] { return ::msgget(IPC_PRIVATE, 0600); });
+  refused([] { return ::syscall(SYS_mq_open, "weir-confinement-test", O_RDWR | O_CREAT, 0600, nullptr); });
   refused([] { return ::mknod("/tmp/weir-confinement-test", S_IFIFO | 0600, 0); });
   for (const int family : {AF_PACKET, AF_INET, AF_INET6})
     refused([family] { return ::socket(family, family == AF_PACKET ? SOCK_RAW : SOCK_STREAM, 0); });

@@ -30,6 +30,8 @@ class FileRules {
 
   /// Whether the kernel has Landlock.
   static bool Supported() { return Version() >= 1; }
+  /// Whether rules also refuse connections to abstract Unix sockets of processes that have not entered them.
+  static bool RefuseAbstractSockets() { return Version() >= kScopesSince; }
 
   /// Begins rules by which the accesses in `refused` are refused, except where Allow allows them. With kWriting,
   /// truncating by name, links and renames into other folders are refused as well, where the kernel can refuse them.

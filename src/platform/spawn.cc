@@ -17,6 +17,7 @@
 
 #include "platform/confinement.h"
 #include "platform/fd.h"
+#include "platform/namespaces.h"
 #include "platform/process.h"
 
 namespace weir::platform {
@@ -74,6 +75,7 @@ bool Prepare(const SpawnSpec& spec) {
   ::signal(SIGPIPE, spec.error_fd >= 0 ? SIG_IGN : SIG_DFL);
   if (spec.expendable) BeExpendable();  // with the right to it, the figure also becomes the least one for the program
   if (!std::ranges::all_of(spec.groups, EnterGroup)) return false;
+  if (spec.own_namespaces && !EnterOwnNamespaces()) return false;
   if (spec.as && !Become(*spec.as)) return false;
   const rlimit processes{spec.processes_max, spec.processes_max};
   if (spec.processes_max > 0 && ::setrlimit(RLIMIT_NPROC, &processes) != 0) return false;

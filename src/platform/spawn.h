@@ -44,7 +44,8 @@ struct SpawnSpec {
   std::optional<FileRights> files{};  // with `confined`; absent: what the user may do
   unsigned processes_max = 0;         // of the user, with threads; 0: no limit of its own
   std::vector<std::string>
-      groups{};  // ControlGroups::EntriesOf the group that the child enters, as this process's user
+      groups{};                 // ControlGroups::EntriesOf the group that the child enters, as this process's user
+  bool own_namespaces = false;  // see namespaces.h; the program does not start where it can't have them
   /// The kernel ends such a program before others when the machine has no memory left.
   bool expendable = false;
   /// All other processes of the user `as` are killed before the program starts. Requires `confined`, and a user other

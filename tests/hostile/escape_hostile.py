@@ -12,16 +12,22 @@ import hostile
 from hostile import TENANT, e2e, executors_of
 
 ESCAPE = os.path.join(e2e.BUILD, "bin/opencl_escape")
-OPEN, GETUID, KILL, CONNECT, SOCKET, CREAT, WRITE = 2, 102, 62, 42, 41, 85, 1  # numbers of system calls
-
-
-def has_landlock():
-    import ctypes
-    return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 1
+OPEN, GETUID, KILL, CONNECT, SOCKET, CREAT, WRITE, SHMGET = 2, 102, 62, 42, 41, 85, 1, 29  # numbers of system calls
 
 
 @unittest.skipUnless(platform.machine() == "x86_64", "the kernel's system calls are those of x86-64")
 class Escape(hostile.Hostile):
+    def abstract_socket(self):
+        """The name of an abstract Unix socket that every process of this namespace may connect to."""
+        name = f"weir-escape-{os.getpid()}"
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind("\0" + name)
+        listener.listen(8)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect("\0" + name)
+        return name
+
     def test_a_kernel_that_makes_system_calls_reaches_nothing_of_others(self):
         self.node.create("mine", owner_uid=TENANT.pw_uid)
         self.node.create("other", owner_uid=TENANT.pw_uid)
@@ -39,6 +45,7 @@ class Escape(hostile.Hostile):
         os.chmod(open_file, 0o644)
         landing = f"/tmp/weir-escape-{os.getpid()}"
         self.addCleanup(lambda: os.path.exists(landing) and os.unlink(landing))
+        abstract = self.abstract_socket()
         calls = {
             f"{GETUID}": None,
             f"{CREAT} {home}/mine/kept 384": None,
@@ -49,8 +56,15 @@ class Escape(hostile.Hostile):
             f"{KILL} {self.node.process.pid} 0": -errno.EPERM,
             f"{KILL} {executors_of(self.node, 'other')[0]} 0": -errno.EPERM,
             f"{SOCKET} {socket.AF_INET} {socket.SOCK_STREAM} 0": -errno.EPERM,
+            f"{SHMGET} 0 4096 384": -errno.EPERM,
+            f"{SOCKET} {socket.AF_UNIX} {socket.SOCK_STREAM} 0": None,
         }
-        if has_landlock():
+        connect = f"{CONNECT} last %{socket.AF_UNIX.value}%0%0{abstract} {3 + len(abstract)}"
+        if not hostile.why_no_namespaces():
+            calls[connect] = -errno.ECONNREFUSED
+        elif hostile.landlock_version() >= 6:
+            calls[connect] = -errno.EPERM
+        if hostile.landlock_version() >= 1:
             calls[f"{CREAT} {landing} 384"] = -errno.EACCES
             calls[f"{OPEN} {open_file} 0"] = -errno.EACCES
             calls[f"{OPEN} /dev/tty 0"] = -errno.EACCES
@@ -61,6 +75,7 @@ class Escape(hostile.Hostile):
         self.assertEqual(len(got), len(calls), out)
         self.assertGreaterEqual(got.pop(f"{GETUID}"), hostile.FIRST_OWN, "the kernel's code ran in the executor")
         self.assertGreaterEqual(got.pop(f"{CREAT} {home}/mine/kept 384"), 0, "its own folder")
+        self.assertGreaterEqual(got.pop(f"{SOCKET} {socket.AF_UNIX} {socket.SOCK_STREAM} 0"), 0, "drivers use Unix sockets")
         self.assertEqual(got, {call: result for call, result in calls.items() if result is not None})
         self.assertFalse(os.path.exists(landing))
         self.daemon_is_well()

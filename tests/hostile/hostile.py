@@ -3,8 +3,10 @@
 
 An attack is attacker.py, run as a user that owns nothing here. Tests that need a second user are skipped without
 root."""
+import ctypes
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +63,19 @@ def cgroup_folders():
                 for controller in {"memory", "pids"} & set(options):
                     found[controller] = folder
     return found
+
+
+def why_no_namespaces():
+    """The reason why this user can't make namespaces; empty: it can."""
+    if shutil.which("unshare") is None:
+        return "unshare, which tries it, is missing"
+    done = subprocess.run(["unshare", "--net", "--ipc", "--uts", "true"], capture_output=True, text=True, check=False)
+    return done.stderr.strip()
+
+
+def landlock_version():
+    """Of the kernel; at most 0: it has no Landlock. From 6 on it keeps confined processes from abstract sockets."""
+    return ctypes.CDLL(None).syscall(444, None, 0, 1)
 
 
 def why_no_groups():

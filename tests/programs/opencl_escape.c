@@ -4,7 +4,8 @@
  *
  *   opencl_escape CALL...     system calls, made by the kernel one after the other. A CALL is a number and up to three
  *                             arguments, separated by blanks: "2 /etc/shadow 0" opens a file. What is not a number is
- *                             passed as the address of the text
+ *                             passed as the address of the text, in which "%N" is the byte N, one digit. "last" is
+ *                             the result of the call before
  *   opencl_escape scribble    the kernel writes to an address that is not its own
  *   opencl_escape hoard MIB   the kernel takes this much of the machine's memory, and prints its address
  *
@@ -54,8 +55,17 @@ static cl_long run(cl_kernel kernel) {
   return value;
 }
 
+/* Copies `word`, and the bytes that it writes as "%N". */
+static void read_text(char* bytes, const char* word) {
+  for (size_t i = 0; i < kText - 1 && *word != '\0'; ++i, ++word) {
+    const int is_byte = word[0] == '%' && word[1] >= '0' && word[1] <= '9';
+    bytes[i] = is_byte ? (char)(*++word - '0') : *word;
+  }
+}
+
 /* Makes the call in the kernel and prints its result. */
 static void make_call(cl_kernel kernel, char* call) {
+  static cl_long last;
   cl_long numbers[4] = {0};
   cl_int text_at = -1;
   int count = 0;
@@ -63,9 +73,13 @@ static void make_call(cl_kernel kernel, char* call) {
     char* end = word;
     numbers[count] = strtoll(word, &end, 0);
     if (*end == '\0') continue;
+    if (strcmp(word, "last") == 0) {
+      numbers[count] = last;
+      continue;
+    }
     text_at = count - 1;
     char bytes[kText] = {0};
-    strncpy(bytes, word, sizeof bytes - 1);
+    read_text(bytes, word);
     check(clEnqueueWriteBuffer(queue, text, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL, NULL), "clEnqueueWriteBuffer");
   }
   check(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
@@ -73,7 +87,8 @@ static void make_call(cl_kernel kernel, char* call) {
   for (cl_uint i = 0; i < 4; ++i)
     check(clSetKernelArg(kernel, 2 + i, sizeof numbers[i], &numbers[i]), "clSetKernelArg");
   check(clSetKernelArg(kernel, 6, sizeof text_at, &text_at), "clSetKernelArg");
-  printf("%lld\n", (long long)run(kernel));
+  last = run(kernel);
+  printf("%lld\n", (long long)last);
 }
 
 int main(int argc, char** argv) {
