@@ -3,6 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -41,7 +47,7 @@ TEST(ConfinedService, RefusesProgramsFilesAndSockets) {
                 ++number;
                 return result < 0 && errno == EPERM;
               };
-              const char* const argv[] = {"/bin/true", nullptr};
+              const char* const argv[] = {"/bin/false", nullptr};  // its status, 1, is the number of this call
               if (!refused(::execv(argv[0], const_cast<char**>(argv)))) return number;
               if (!refused(::fork())) return number;
               if (!refused(::open(file.c_str(), O_WRONLY))) return number;
@@ -59,6 +65,15 @@ TEST(ConfinedService, RefusesProgramsFilesAndSockets) {
               if (!refused(::syscall(SYS_rt_sigqueueinfo, ::getppid(), 0, nullptr))) return number;
               if (!refused(::bind(0, nullptr, 0))) return number;
               if (!refused(::listen(0, 1))) return number;
+              if (!refused(::syscall(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0))) return number;
+              if (!refused(::ioctl(0, TIOCSTI, "x"))) return number;
+              if (!refused(::fcntl(0, F_SETOWN, ::getppid()))) return number;
+              if (!refused(::prctl(PR_SET_DUMPABLE, 1))) return number;
+              const rlimit none{};
+              if (!refused(::setrlimit(RLIMIT_CORE, &none))) return number;
+              if (!refused(::setpriority(PRIO_PROCESS, 0, 19))) return number;
+              if (!refused(::inotify_init1(0))) return number;
+              if (!refused(::mlockall(MCL_CURRENT))) return number;
               return 0;
             }),
             0);

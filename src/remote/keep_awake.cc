@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/keep_awake.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <string>
@@ -26,8 +25,8 @@ bool BecomeTheLowest(int processor) {
   CPU_ZERO(&only);
   CPU_SET(processor, &only);
   const sched_param none{};
-  return ::pthread_setaffinity_np(::pthread_self(), sizeof only, &only) == 0 &&
-         ::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none) == 0;
+  // The filter of a confined service allows these calls for the calling thread, which has the number 0.
+  return ::sched_setaffinity(0, sizeof only, &only) == 0 && ::sched_setscheduler(0, SCHED_IDLE, &none) == 0;
 }
 
 /// Whether this process's control group, or an ancestor of it, has a CPU quota.

@@ -118,10 +118,7 @@ platform::CallFilter MakeFilter() {
   // Not for signals that another process would get (F_SETOWN), locks and leases.
   filter.AllowCall(SYS_fcntl, 1,
                    {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GET_SEALS, F_ADD_SEALS});
-  // A process reads its own limits and sets none.
-  filter.OnCall(SYS_prlimit64, {Filter::Argument(0), Filter::Jump(BPF_JEQ, 0, 0, 5), Filter::Argument(2),
-                                Filter::Jump(BPF_JEQ, 0, 0, 3), Filter::Argument(2, 4), Filter::Jump(BPF_JEQ, 0, 0, 1),
-                                allowed, denied});
+  filter.LimitsAreOnlyRead();
   filter.OnlyPresentNamespaces();
   filter.Add({denied});
   return filter;
