@@ -236,7 +236,7 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
     slice_over = now_ns - looked_ns >= kWaitSlice.count();
     if (slice_over) looked_ns = now_ns;
   }
-  ticket.wait_ns = now_ns - start_ns;
+  ticket.wait_ns = platform::NowNs() - start_ns;  // also of a wait that ended before its first sleep
   // The daemon wakes one thread, and each woken thread wakes the next one while there is allowance left.
   if (region.allowance_ns.load(std::memory_order_relaxed) > 0) WakeNext(region);
 }
