@@ -146,9 +146,8 @@ CallFilter MakeServiceFilter(bool network) {
   const auto allowed = Filter::Return(SECCOMP_RET_ALLOW);
   Filter filter;
   for (const long call : kAllowedToServices) filter.OnCall(call, {allowed});
-  // The leak checker's tracer is a process that shares the memory.
   if (kChecksLeaks)
-    for (const long call : {SYS_clone, SYS_ptrace, SYS_wait4, SYS_prctl}) filter.OnCall(call, {allowed});
+    for (const long call : {SYS_ptrace, SYS_wait4, SYS_prctl}) filter.OnCall(call, {allowed});
   filter.OnCall(SYS_open, {Filter::Argument(1), Filter::Jump(BPF_JSET, kServiceWritingFlags, 1), allowed, denied});
   filter.OnCall(SYS_openat, {Filter::Argument(2), Filter::Jump(BPF_JSET, kServiceWritingFlags, 1), allowed, denied});
   // The flags of openat2 lie in memory that a filter cannot read. The C library does not use this call.
@@ -156,8 +155,9 @@ CallFilter MakeServiceFilter(bool network) {
   // A service may signal itself, as abort() does. It starts no process, so that its number stays the same.
   filter.OnCall(SYS_tgkill, {Filter::Argument(0), Filter::Jump(BPF_JEQ, static_cast<std::uint32_t>(::getpid()), 0, 1),
                              allowed, denied});
-  // New threads are allowed, new processes are not.
-  filter.OnCall(SYS_clone, {Filter::Argument(0), Filter::Jump(BPF_JSET, CLONE_THREAD, 1), denied, allowed});
+  // New threads are allowed, new processes are not. The leak checker's tracer is a process that shares the memory.
+  constexpr std::uint32_t kOfThreads = kChecksLeaks ? CLONE_VM : CLONE_THREAD;
+  filter.OnCall(SYS_clone, {Filter::Argument(0), Filter::Jump(BPF_JSET, kOfThreads, 1), denied, allowed});
   filter.OnCall(SYS_clone3, {Filter::Return(SECCOMP_RET_ERRNO | ENOSYS)});
   // Confine() has said which other families are allowed.
   if (network)

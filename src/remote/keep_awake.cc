@@ -52,7 +52,7 @@ std::vector<int> KeepAwake::WhereItPays() {
   return processors;
 }
 
-KeepAwake::KeepAwake(std::vector<int> processors) {
+KeepAwake::KeepAwake(const std::vector<int>& processors) {
   for (const int processor : processors) threads_.emplace_back([this, processor] { Turn(processor); });
 }
 

@@ -21,7 +21,7 @@ class KeepAwake {
 
   /// Spins on these processors; an empty list disables the mechanism. The default is all processors that this process
   /// may use if there are two to kProcessorsMost, and none if a control group limits their use (cpu.max).
-  explicit KeepAwake(std::vector<int> processors = WhereItPays());
+  explicit KeepAwake(const std::vector<int>& processors = WhereItPays());
   ~KeepAwake();
   KeepAwake(const KeepAwake&) = delete;
   KeepAwake& operator=(const KeepAwake&) = delete;
