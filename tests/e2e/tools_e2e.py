@@ -261,7 +261,10 @@ class Top(Tools):
                     data += os.read(fd, 65536)
                 except OSError:
                     break
-        return data.decode()
+        try:
+            return data.decode()
+        except UnicodeDecodeError as why:
+            raise AssertionError(f"{why}, of {len(data)} bytes: {data[max(why.start - 300, 0):why.start + 100]}") from why
 
     @staticmethod
     def last_picture(text):
