@@ -13,8 +13,8 @@
 // is counted twice. So a claim is refused when two passes have read the same.
 //
 // Never more than the limit is held: of two claims, the one that was announced later reads the other one. Of claims
-// that do not fit together, the one in the earliest word stays announced and wins. A process that ends leaves one word,
-// which the daemon clears.
+// that do not fit together, the one in the earliest word stays announced and wins. A limit that is lowered holds for
+// claims that begin afterwards. A process that ends leaves one word, which the daemon clears.
 #pragma once
 
 #include <cstddef>
