@@ -99,8 +99,15 @@ class Port(Distant):
         self.cable, self.line = Cable(self.at), Cable()
         self.addCleanup(self.cable.close)
         self.addCleanup(self.line.close)
+        self.addCleanup(self.end_programs)
         self.cable.plug()
         self.line.plug_terminal(self.hosts_end)
+
+    def end_programs(self):
+        """Before their ports are closed: a relay opens its port again, and the next terminal of that name may be another
+        test's."""
+        e2e.end_all(self.processes)
+        self.await_end(self.helper("weir-relay"))
 
     def run_by(self, port, command, *more):
         process = subprocess.Popen(
