@@ -17,8 +17,7 @@ TEST_F(Gate, AnAgentThatWaitsWhenTheDaemonDiesPassesAndCountsIt) {
   ASSERT_TRUE(witness.Attach());
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   host_.reset();
@@ -33,8 +32,7 @@ TEST_F(Gate, AnAgentThatWaitsWhenTheDaemonDiesPassesAndCountsIt) {
 TEST_F(Gate, AnAgentThatHasWaitedForSecondsWhenTheDaemonDiesPassesToo) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   std::this_thread::sleep_for(9 * kWaitSliceMax);  // its slices have grown to the longest
@@ -65,8 +63,7 @@ TEST_F(Gate, SeveralThreadsThatWaitWhenTheDaemonDiesAllPassAndCountItOnce) {
 TEST_F(Gate, AnAgentOfADaemonThatHangsPasses) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   host().StopHeart(Duration{2 * proto::kHeartbeatStaleNs});
   EXPECT_FALSE(Present(agent));
   EXPECT_FALSE(agent.attached());
@@ -76,8 +73,7 @@ TEST_F(Gate, AnAgentOfADaemonThatHangsPasses) {
 TEST_F(Gate, AnAgentThatWaitsWhenTheDaemonHangsPasses) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   host().StopHeart(Duration{2 * proto::kHeartbeatStaleNs});

@@ -46,8 +46,7 @@ TEST_F(Gate, APauseReachesAProcessThatIsWaitingAlready) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
   host().LeaveAcksUnread();
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   Tell(host(), CommandKind::kPause);
@@ -74,8 +73,7 @@ TEST_F(Gate, AnAgentRefusesUnsupportedCommands) {
 TEST_F(Gate, ADetachedProcessGoesOnUnthrottledAndComesBack) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   Tell(host(), CommandKind::kDetach);
   EXPECT_FALSE(Present(agent));
   EXPECT_FALSE(agent.attached());
@@ -88,8 +86,7 @@ TEST_F(Gate, ADetachedProcessGoesOnUnthrottledAndComesBack) {
 TEST_F(Gate, AWaitingProcessThatIsDetachedPasses) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   Tell(host(), CommandKind::kDetach);

@@ -85,8 +85,7 @@ TEST_F(Gate, NegativeGpuTimeCountsAsZero) {
 TEST_F(Gate, AnOverdrawnGateIsPassedAfterAGrantAndAWake) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   const Presenter presenter(agent);
   ASSERT_TRUE(WaitUntil([this] { return host().Waiting() == 1; }));
   for (int i = 0; i < 20; ++i) host().Wake();  // a wake alone does not let it pass
@@ -223,8 +222,7 @@ TEST_F(Gate, TheDoorbellRingsAtTheEndOfTheLastWorkInFlightWhenWanted) {
 TEST_F(Gate, TheDoorbellRingsWhenAProcessMustWait) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
-  host().SetAllowance(0);
-  host().SetMode(GateMode::kGated);
+  CloseGate();
   host().With([](VgpuGate& gate) { gate.WantDoorbell(proto::kRingAtEntry); });
   const Presenter presenter(agent);
   EXPECT_TRUE(WaitUntil([this] { return Rang(host()); }));

@@ -84,6 +84,11 @@ class Gate : public ::testing::Test {
     host_->Drain();
     return attached;
   }
+  /// From now on agents wait for an allowance.
+  void CloseGate() {
+    host_->SetAllowance(0);
+    host_->SetMode(GateMode::kGated);
+  }
   Agent MakeAgent(const std::string& program = "test") { return Agent(path_, proto::Api::kGl, program); }
 
   TempFolder folder_;
