@@ -42,8 +42,8 @@ Result<std::string> FindRelay(const std::string& run_dir, const std::string& pid
   }
   if (found.size() == 1) return found.front();
   if (found.empty())
-    return Fail(Errc::kNotFound,
-                "no program of 'weir run --node' runs here: no relay's socket in " + run_dir + " is of one");
+    return Fail(Errc::kNotFound, "no program of 'weir run --node' runs here: " + run_dir +
+                                     " has no relay's socket of a running program");
   return Fail(Errc::kInvalidArgument,
               fmt::format("{} programs of 'weir run --node' run here: give the process id of one", found.size()));
 }
