@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 #include <utility>
 
 #include "gate/attachment.h"
@@ -14,13 +15,13 @@
 #include "gate/turns.h"
 #include "platform/clock.h"
 #include "platform/futex.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "platform/unix_socket.h"
 
 namespace weir::gate {
 namespace {
 
-using Lock = platform::PthreadLock;
+using Lock = std::lock_guard<platform::Mutex>;
 using proto::kHeartbeatStaleNs;
 
 /// Prediction for the first frame, before any measurement.

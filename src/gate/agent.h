@@ -14,8 +14,6 @@
 // hang. A slice is kWaitSlice, or an eighth of a wait at the gate, at most kWaitSliceMax.
 #pragma once
 
-#include <pthread.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +21,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "platform/fd.h"
+#include "platform/mutex.h"
 #include "proto/attach_messages.h"
 #include "proto/executor_statistics.h"
 #include "proto/gate_layout.h"
@@ -222,7 +221,7 @@ class Agent {
   const proto::Api api_;
   const std::string program_;
 
-  mutable pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  mutable platform::Mutex mutex_;
   std::atomic<bool> attached_{false};
   std::atomic<bool> full_{false};  // the daemon's last answer was that the vGPU has no place for this process
   std::atomic<std::uint64_t> attach_count_{0};
@@ -242,12 +241,12 @@ class Agent {
   bool off_screen_ = false;                           // guarded by mutex_
   char renderer_[sizeof(proto::ProcessRegion::renderer)] = {};  // guarded by mutex_
 
-  pthread_mutex_t memory_mutex_ = PTHREAD_MUTEX_INITIALIZER;  // held while the process claims memory; before mutex_
-  std::atomic<std::uint64_t> held_bytes_{0};                  // written with memory_mutex_ held
-  std::atomic<std::uint32_t> refused_{0};                     // allocations; wraps around
-  std::atomic<bool> asked_{false};                            // an attempt to attach was made for memory
-  bool wordless_said_ = false;                                // guarded by memory_mutex_; the user was told of no word
-  std::atomic<bool> limits_{true};  // the last daemon counts the memory of programs (gate layout 1.10)
+  platform::Mutex memory_mutex_;              // held while the process claims memory; before mutex_
+  std::atomic<std::uint64_t> held_bytes_{0};  // written with memory_mutex_ held
+  std::atomic<std::uint32_t> refused_{0};     // allocations; wraps around
+  std::atomic<bool> asked_{false};            // an attempt to attach was made for memory
+  bool wordless_said_ = false;                // guarded by memory_mutex_; the user was told of no word
+  std::atomic<bool> limits_{true};            // the last daemon counts the memory of programs (gate layout 1.10)
 };
 
 }  // namespace weir::gate

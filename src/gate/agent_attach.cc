@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <mutex>
 #include <utility>
 
 #include "gate/agent.h"
 #include "gate/attachment.h"
 #include "platform/clock.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "platform/unix_socket.h"
 
 namespace weir::gate {
@@ -30,7 +31,7 @@ Ticket Agent::AwaitPlace(Duration attach_wait) {
 /// Whether the agent goes on asking for a place. False: no process listens at the daemon's path, so the agent fails
 /// open.
 bool Agent::MayGetPlace(std::int64_t now_ns) {
-  const platform::PthreadLock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (!full_.load(std::memory_order_relaxed) || !platform::NobodyListens(attach_path_)) return true;
   AttachFailed(Fail(Errc::kUnavailable, attach_path_ + ": no daemon listens there any more"), now_ns);
   return false;

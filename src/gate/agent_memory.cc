@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <mutex>
 
 #include "gate/agent.h"
 #include "gate/attachment.h"
 #include "gate/memory_claim.h"
 #include "platform/clock.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 
 namespace weir::gate {
 namespace {
 
-using MemoryLock = platform::PthreadLock;
+using MemoryLock = std::lock_guard<platform::Mutex>;
 
 /// Time that the first call waits for the daemon's answer. Programs allocate before they launch anything, and what a
 /// program allocates before it is attached is not limited.
@@ -60,17 +61,17 @@ void Agent::PublishMemory(bool claiming) {
   proto::ProcessRegion& process = current_->process();
   process.memory_bytes.store(held, std::memory_order_relaxed);
   process.memory_refused.store(refused_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  if (!claiming && ::pthread_mutex_trylock(&memory_mutex_) != 0) return;
+  if (!claiming && !memory_mutex_.try_lock()) return;
   if (const std::size_t word = WordOf(process); word < proto::kMemoryWords)
     MemoryClaim(current_->vgpu().memory, word, MemoryPagesOf(held), 0).Withdraw();
-  if (!claiming) ::pthread_mutex_unlock(&memory_mutex_);
+  if (!claiming) memory_mutex_.unlock();
 }
 
 /// Requires memory_mutex_, and lets go of it.
 void Agent::EndClaim() {
   const MemoryLock lock(mutex_);
   PublishMemory(/*claiming=*/true);
-  ::pthread_mutex_unlock(&memory_mutex_);
+  memory_mutex_.unlock();
 }
 
 /// A process that attaches again gets another word, perhaps before the daemon has noticed that the connection has
@@ -125,7 +126,7 @@ bool Agent::Claim(const Attachment& attachment, std::uint64_t bytes) {
 bool Agent::ClaimMemory(std::uint64_t bytes) noexcept {
   const Ticket ticket = ArriveForMemory();
   bool taken = false;
-  ::pthread_mutex_lock(&memory_mutex_);
+  memory_mutex_.lock();
   const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
   std::uint64_t all = 0;
   const bool fits = !__builtin_add_overflow(held, bytes, &all);
@@ -144,7 +145,7 @@ bool Agent::ClaimMemory(std::uint64_t bytes) noexcept {
 }
 
 void Agent::ReleaseMemory(std::uint64_t bytes) noexcept {
-  ::pthread_mutex_lock(&memory_mutex_);
+  memory_mutex_.lock();
   const std::uint64_t held = held_bytes_.load(std::memory_order_relaxed);
   held_bytes_.store(held - std::min(held, bytes), std::memory_order_relaxed);
   EndClaim();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building, compiling and linking. Each costs one round trip, and its answer serves all later queries.
 #include <cstring>
+#include <mutex>
 
 #include "opencl/icd/includes.h"
 #include "opencl/icd/memory.h"
 #include "opencl/icd/program.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 
 namespace weir::opencl::icd {
 namespace {
@@ -101,7 +102,7 @@ cl_int BuildProgram(cl_program handle, cl_uint count, const cl_device_id* list, 
   const Ref<Program> held(program);
   cl_int error = CL_SUCCESS;
   {
-    const platform::PthreadLock lock(program->mutex);
+    const std::lock_guard lock(program->mutex);
     std::vector<std::uint32_t> ids;
     if (const cl_int wrong = ReadDevices(*program, count, list, ids); wrong != CL_SUCCESS) return wrong;
     if (program->kernels_made.load() != 0 || (!program->from_source && !program->from_binary))
@@ -131,7 +132,7 @@ cl_int CompileProgram(cl_program handle, cl_uint count, const cl_device_id* list
   const Ref<Program> held(program);
   cl_int error = CL_SUCCESS;
   {
-    const platform::PthreadLock lock(program->mutex);
+    const std::lock_guard lock(program->mutex);
     std::vector<std::uint32_t> ids, header_ids;
     if (const cl_int wrong = ReadDevices(*program, count, list, ids); wrong != CL_SUCCESS) return wrong;
     if (program->kernels_made.load() != 0 || !program->from_source) return CL_INVALID_OPERATION;
@@ -179,7 +180,7 @@ cl_program LinkProgram(cl_context context_handle, cl_uint count, const cl_device
   for (cl_uint i = 0; i < input_count; ++i) {
     Program* input = As<Program>(inputs[i]);
     if (input == nullptr) return Refuse(CL_INVALID_PROGRAM, error);
-    const platform::PthreadLock lock(input->mutex);
+    const std::lock_guard lock(input->mutex);
     for (const DeviceBuild& build : input->builds)
       if (build.status != CL_BUILD_SUCCESS && !input->from_binary) return Refuse(CL_INVALID_OPERATION, error);
     arg_info = arg_info && input->arg_info;
@@ -190,7 +191,7 @@ cl_program LinkProgram(cl_context context_handle, cl_uint count, const cl_device
   const std::string_view given = options != nullptr ? options : "";
   cl_int result = CL_SUCCESS;
   {
-    const platform::PthreadLock lock(program->mutex);
+    const std::lock_guard lock(program->mutex);
     {
       Link::Sending sending(*context->link);
       if (sending.usable()) program->id = sending.NewId();

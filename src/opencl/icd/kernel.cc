@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
 
 #include "opencl/icd/info.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 
 namespace weir::opencl::icd {
 namespace {
@@ -122,7 +123,7 @@ cl_kernel CreateKernel(cl_program handle, const char* name, cl_int* error) {
   Program* program = As<Program>(handle);
   if (program == nullptr) return Refuse(CL_INVALID_PROGRAM, error);
   if (name == nullptr) return Refuse(CL_INVALID_VALUE, error);
-  const platform::PthreadLock lock(program->mutex);
+  const std::lock_guard lock(program->mutex);
   if (!program->HasExecutable()) return Refuse(CL_INVALID_PROGRAM_EXECUTABLE, error);
   for (const auto& facts : program->kernels)
     if (facts->name == name) return reinterpret_cast<cl_kernel>(MakeKernel(*program, facts, error));
@@ -132,7 +133,7 @@ cl_kernel CreateKernel(cl_program handle, const char* name, cl_int* error) {
 cl_int CreateKernelsInProgram(cl_program handle, cl_uint count, cl_kernel* kernels, cl_uint* count_ret) {
   Program* program = As<Program>(handle);
   if (program == nullptr) return CL_INVALID_PROGRAM;
-  const platform::PthreadLock lock(program->mutex);
+  const std::lock_guard lock(program->mutex);
   if (!program->HasExecutable()) return CL_INVALID_PROGRAM_EXECUTABLE;
   if (kernels != nullptr && count < program->kernels.size()) return CL_INVALID_VALUE;
   if (count_ret != nullptr) *count_ret = static_cast<cl_uint>(program->kernels.size());

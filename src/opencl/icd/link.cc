@@ -4,11 +4,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 #include "opencl/icd/device.h"
 #include "platform/clock.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 
 namespace weir::opencl::icd {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::int64_t kLookEveryNs = 50'000'000;  // interval of checks of the 
 constexpr Duration kRoomWait = milliseconds(50);   // the same, while the ring is full
 
 // Per process; reset in the child of a fork.
-pthread_mutex_t g_connecting = PTHREAD_MUTEX_INITIALIZER;
+constinit platform::Mutex g_connecting;
 std::atomic<Link*> g_current{nullptr};
 Link* g_last = nullptr;  // the last one created, in whatever state; links are never freed
 bool g_said = false;     // whether a failure to connect was reported
@@ -58,7 +59,7 @@ void Link::AbandonAll() {
     link->connection_.socket.Reset();
   }
   g_current.store(nullptr, std::memory_order_relaxed);
-  g_connecting = PTHREAD_MUTEX_INITIALIZER;
+  g_connecting.Renew();
   g_said = false;
 }
 
@@ -71,7 +72,7 @@ Link* Link::Current() {
   if (Link* link = Existing(); link != nullptr) return link;
   const char* path = std::getenv("WEIR_OPENCL");
   if (path == nullptr || *path == 0) return nullptr;
-  const platform::PthreadLock lock(g_connecting);
+  const std::lock_guard lock(g_connecting);
   if (Link* link = Existing(); link != nullptr) return link;
   return MakeCurrent(path);
 }
@@ -121,12 +122,12 @@ Status Link::ReadFacts() {
 
 Link::Sending::Sending(Link& link) : link_(link) {
   if (!link_.usable()) return;
-  ::pthread_mutex_lock(&link_.send_);
+  link_.send_.lock();
   locked_ = true;
 }
 
 Link::Sending::~Sending() {
-  if (locked_) ::pthread_mutex_unlock(&link_.send_);
+  if (locked_) link_.send_.unlock();
 }
 
 std::uint32_t Link::Sending::NewId() {
@@ -201,7 +202,7 @@ std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes, For use) {
   // WaitUntil may call this again after it was true.
   const auto take = [&] {
     if (offset) return true;
-    const platform::PthreadLock lock(arena_);
+    const std::lock_guard lock(arena_);
     if (use == For::kStaging) offset = staging_ranges_.Take(bytes);
     if (!offset) offset = buffer_ranges_.Take(bytes);
     return offset.has_value();
@@ -223,7 +224,7 @@ bool Link::Owed() {
 
 void Link::Free(Range range) {
   if (range.bytes == 0 || !usable()) return;
-  const platform::PthreadLock lock(arena_);
+  const std::lock_guard lock(arena_);
   (range.offset < memory_bytes() ? buffer_ranges_ : staging_ranges_).GiveBack(range.offset, range.bytes);
 }
 
@@ -240,19 +241,19 @@ std::uint64_t Link::NewTicket(Range range, std::vector<std::function<void()>> th
 
 void Link::Enlist(const Object& object) {
   if (!usable()) return;
-  const platform::PthreadLock lock(live_);
+  const std::lock_guard lock(live_);
   live_objects_[&object] = {object.kind, object.serial, object.id};
 }
 
 void Link::Delist(const Object& object) {
   if (!usable()) return;
-  const platform::PthreadLock lock(live_);
+  const std::lock_guard lock(live_);
   live_objects_.erase(&object);
 }
 
 bool Link::Find(const void* handle, Enlisted& found) {
   if (!usable()) return false;
-  const platform::PthreadLock lock(live_);
+  const std::lock_guard lock(live_);
   const auto at = live_objects_.find(handle);
   if (at == live_objects_.end()) return false;
   found = at->second;

@@ -29,6 +29,7 @@
 #include "opencl/channel/handshake.h"
 #include "opencl/icd/arena.h"
 #include "opencl/icd/object.h"
+#include "platform/mutex.h"
 #include "proto/opencl_messages.h"
 
 namespace weir::opencl::icd {
@@ -266,7 +267,7 @@ class Link {
   std::string tag_;
   LinkStats stats_;
 
-  pthread_mutex_t send_ = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex send_;
   std::vector<std::uint32_t> free_ids_;
   std::uint32_t next_id_ = 1;
   std::uint32_t next_request_ = 1;
@@ -287,9 +288,9 @@ class Link {
   std::map<std::uint32_t, Context*> wants_notices_;
   bool callback_thread_ = false;
 
-  pthread_mutex_t arena_ = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex arena_;
   ArenaRanges buffer_ranges_, staging_ranges_;
-  pthread_mutex_t live_ = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex live_;
   std::unordered_map<const void*, Enlisted> live_objects_;
 
   std::array<std::byte, wire::kMessageBytesMax> message_;  // used by the reader

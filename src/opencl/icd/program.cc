@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "opencl/icd/binary_envelope.h"
 #include "opencl/icd/includes.h"
 #include "opencl/icd/info.h"
 #include "opencl/icd/memory.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 
 namespace weir::opencl::icd {
 
@@ -217,7 +218,7 @@ cl_int GetProgramInfo(cl_program handle, cl_program_info name, std::size_t size,
   Program* program = As<Program>(handle);
   if (program == nullptr) return CL_INVALID_PROGRAM;
   const InfoAnswer answer{size, value, size_ret};
-  const platform::PthreadLock lock(program->mutex);
+  const std::lock_guard lock(program->mutex);
   switch (name) {
     case CL_PROGRAM_REFERENCE_COUNT: return answer.Value(static_cast<cl_uint>(program->references.load()));
     case CL_PROGRAM_CONTEXT: return answer.Object<cl_context>(program->context.get());
@@ -270,7 +271,7 @@ cl_int GetProgramBuildInfo(cl_program handle, cl_device_id device_handle, cl_pro
   Program* program = As<Program>(handle);
   if (program == nullptr) return CL_INVALID_PROGRAM;
   const Device* device = As<Device>(device_handle);
-  const platform::PthreadLock lock(program->mutex);
+  const std::lock_guard lock(program->mutex);
   const DeviceBuild* build = device == nullptr ? nullptr : program->BuildOf(*device);
   if (build == nullptr) return CL_INVALID_DEVICE;
   const InfoAnswer answer{size, value, size_ret};

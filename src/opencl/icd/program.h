@@ -2,13 +2,12 @@
 // A program: its source or binary, its builds, and its kernels.
 #pragma once
 
-#include <pthread.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "opencl/icd/context.h"
+#include "platform/mutex.h"
 
 namespace weir::opencl::icd {
 
@@ -36,7 +35,7 @@ struct Program : Object {
   bool from_binary = false;
   std::atomic<std::uint32_t> kernels_made{0};  // number of live kernels: a program with kernels cannot be built again
 
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the following members
+  platform::Mutex mutex;  // guards the following members
   std::vector<DeviceBuild> builds;
   Kernels kernels;
   bool arg_info = false;  // the program may query its kernels' arguments

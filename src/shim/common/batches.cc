@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The batches of a thread that presents nothing. A call that ends a batch passes the gate as a present does, but keeps
 // no pace. Any other call is at most metered.
+#include <mutex>
 #include <new>
 #include <utility>
 
 #include "platform/clock.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "shim/common/process_shim.h"
 
 namespace weir::shim {
 namespace {
 
-using Lock = platform::PthreadLock;
+using Lock = std::lock_guard<platform::Mutex>;
 
 /// A process that has not presented for this long counts as presenting nothing: the rate of its vGPU is then the rate
 /// of its batches.

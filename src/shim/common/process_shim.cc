@@ -5,11 +5,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <utility>
 
 #include "platform/clock.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "platform/thread_slice.h"
 
 extern "C" char* program_invocation_short_name;  // NOLINT: glibc's
@@ -17,7 +18,7 @@ extern "C" char* program_invocation_short_name;  // NOLINT: glibc's
 namespace weir::shim {
 namespace {
 
-using Lock = platform::PthreadLock;
+using Lock = std::lock_guard<platform::Mutex>;
 
 /// Time slice of a thread that sleeps to keep a pace. With the default slice, a thread woke up to 4 ms late on a CPU
 /// that it shared with other programs.

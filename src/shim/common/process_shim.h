@@ -12,6 +12,7 @@
 #include "core/schedule/frame_pacer.h"
 #include "core/schedule/present_watch.h"
 #include "gate/agent.h"
+#include "platform/mutex.h"
 #include "shim/common/api.h"
 #include "shim/common/meter.h"
 #include "shim/common/pass.h"
@@ -107,7 +108,7 @@ class ProcessShim {
 
   gate::Agent agent_;
   const std::string wanted_meter_;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards the members below, and those of each Api
+  platform::Mutex mutex_;  // guards the members below, and those of each Api
   std::array<Surface, kSurfaces> surfaces_{};
   std::shared_ptr<Meter> cpu_clocks_;  // shared by all APIs, so that the workers of a process are counted once
   bool explained_ = false;

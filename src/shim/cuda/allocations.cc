@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/allocations.h"
 
+#include <mutex>
 #include <utility>
 
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 
 namespace weir::shim::cuda {
 namespace {
 
-using BlocksLock = platform::PthreadLock;
+using BlocksLock = std::lock_guard<platform::Mutex>;
 
 constexpr std::size_t IndexOf(Allocations::Kind kind) { return static_cast<std::size_t>(kind); }
 

@@ -7,8 +7,6 @@
 //   physical   by its handle (cuMemCreate): ended when no handle names it and no address maps it
 #pragma once
 
-#include <pthread.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "platform/mutex.h"
 #include "shim/cuda/driver.h"
 
 namespace weir::shim::cuda {
@@ -80,7 +79,7 @@ class Allocations {
     unsigned count = 0;
   };
 
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex mutex_;
   std::uint64_t next_ = 0;
   std::unordered_map<std::uint64_t, Block> blocks_[2];  // by kind
   std::unordered_map<std::uint64_t, Name> names_;

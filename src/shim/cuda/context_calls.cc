@@ -5,14 +5,13 @@
 //   cuDevicePrimaryCtxRetain, cuGreenCtxCreate ── releases, cuGreenCtxDestroy, as often ──▶ ended
 //
 // The driver counts the users of primary contexts, and is asked. It does not say how many a context of cuCtxCreate has.
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <vector>
 
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "shim/cuda/claims.h"
 #include "shim/cuda/contexts.h"
 #include "shim/cuda/graph_memory.h"
@@ -20,7 +19,7 @@
 namespace weir::shim::cuda {
 namespace {
 
-using ContextsLock = platform::PthreadLock;
+using ContextsLock = std::lock_guard<platform::Mutex>;
 
 /// The handle of each device's primary context. Null: the device has none.
 std::array<std::atomic<CudaHandle>, 64> primary_contexts{};
@@ -38,7 +37,7 @@ struct Green {
 
 /// The few contexts that need a note.
 struct Notes {
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex mutex;
   std::vector<Green> greens;
   std::vector<CudaHandle> attached;  // a context is in it as often as cuCtxAttach has returned it
 };

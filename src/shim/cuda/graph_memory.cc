@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/graph_memory.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 
 namespace weir::shim::cuda {
 namespace {
 
-using GraphsLock = platform::PthreadLock;
+using GraphsLock = std::lock_guard<platform::Mutex>;
 
 constexpr int kChildNode = 4, kAllocationNode = 10, kFreeNode = 11;  // CUgraphNodeType
 constexpr int kDepthMost = 16;                                       // of graphs in graphs
@@ -47,7 +46,7 @@ struct Pool {
 
 /// The mutex is held neither while the driver is called nor while memory is claimed or given back: each may wait.
 struct Graphs {
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex mutex;
   std::unordered_map<CudaHandle, Executable> executables;
   std::map<int, Pool> pools;
 };

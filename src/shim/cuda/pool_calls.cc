@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that name pools of memory. The driver says of an address on which device it is, but not of a pool
 // whether it is on a device. So the pools that are on the host are noted.
-#include <pthread.h>
-
 #include <atomic>
+#include <mutex>
 #include <set>
 
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "shim/cuda/claims.h"
 #include "shim/cuda/pools.h"
 
 namespace weir::shim::cuda {
 namespace {
 
-using PoolsLock = platform::PthreadLock;
+using PoolsLock = std::lock_guard<platform::Mutex>;
 
 struct HostPools {
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex mutex;
   std::set<CudaHandle> all;
 };
 std::atomic<bool> any{false};

@@ -6,16 +6,17 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "core/schedule/batch_bounds.h"
 #include "platform/clock.h"
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "shim/cuda/contexts.h"
 
 namespace weir::shim::cuda {
 namespace {
 
-using Lock = platform::PthreadLock;
+using Lock = std::lock_guard<platform::Mutex>;
 using platform::NowNs;
 
 constexpr double kNsPerMs = 1e6;
@@ -50,7 +51,7 @@ struct Context {
 
 // Never freed: a program may make calls until it ends.
 struct Known {
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex mutex;
   std::map<CudaHandle, Context*> contexts;
   std::map<StreamKey, Stream*> streams;
 };

@@ -16,14 +16,13 @@
 // the gate.
 #pragma once
 
-#include <pthread.h>
-
 #include <array>
 #include <atomic>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 
+#include "platform/mutex.h"
 #include "shim/cuda/driver.h"
 #include "shim/cuda/hooks.h"
 
@@ -59,7 +58,7 @@ class ContextClock {
   CudaResult TimeOf(CudaHandle event, double& ns) const;
 
   const CudaHandle context_;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex mutex_;
   std::array<CudaHandle, 2> references_{};  // the one in use, and the next one, which may not have come yet
   double origin_ns_ = 0;                    // time of the reference in use
   bool renewing_ = false;
@@ -112,7 +111,7 @@ class Stream {
   const CudaHandle handle_;
   weir_cuda_stream place_;
   // All members below are guarded by the mutex. An index of an event is kNone if there is no such event.
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  platform::Mutex mutex_;
   std::array<CudaHandle, kEvents> events_{};
   std::size_t next_event_ = 0;
   std::array<Span, kSpans> spans_{};  // a ring of those that the device may not have completed

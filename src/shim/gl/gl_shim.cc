@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/gl/gl_shim.h"
 
+#include <mutex>
 #include <utility>
 
-#include "platform/pthread_lock.h"
+#include "platform/mutex.h"
 #include "shim/gl/gl_meters.h"
 
 namespace weir::shim {
@@ -43,7 +44,7 @@ void GlShim::Synchronise(proto::FrameSync wanted, std::uint32_t surface) {
   GlFunctions::GlSync fence = gl_.InsertFence();
   Flush();
   {
-    const platform::PthreadLock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     std::swap(fence, frame_fences_[surface]);
   }
   static_cast<void>(gl_.AwaitFence(fence));
@@ -61,7 +62,7 @@ void GlShim::AwaitLastBatch(const void* context, std::uint32_t loop) {
   }
   GlFunctions::GlSync fence = gl_.InsertFence();
   {
-    const platform::PthreadLock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     BatchFence& last = batch_fences_[loop];
     if (last.context != context) last = {context, nullptr};
     std::swap(fence, last.fence);

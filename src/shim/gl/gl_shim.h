@@ -3,12 +3,11 @@
 // measure.
 #pragma once
 
-#include <pthread.h>
-
 #include <array>
 #include <memory>
 #include <string>
 
+#include "platform/mutex.h"
 #include "shim/common/api.h"
 #include "shim/common/process_shim.h"
 #include "shim/gl/gl_functions.h"
@@ -49,7 +48,7 @@ class GlShim final : public Api {
   GlFunctions gl_;  // constant after Meet, as the next two members are
   std::string renderer_;
   bool software_ = false;
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;          // guards the fences
+  platform::Mutex mutex_;                                      // guards the fences
   std::array<GlFunctions::GlSync, kSurfaces> frame_fences_{};  // inserted after each window's last paced frame
   std::array<BatchFence, kBatchLoops> batch_fences_{};
 };
