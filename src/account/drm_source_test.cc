@@ -29,9 +29,11 @@ class DrmSourceOfAProc : public ::testing::Test {
     Shows(pid, fd, {.driver = "amdgpu", .pdev = pdev, .id = id, .engines = {{"gfx", busy}}});
   }
   [[nodiscard]] fs::path Of(int pid) const { return folder.path() + "/" + std::to_string(pid); }
-  std::vector<ClientUse> Read() {
+  std::vector<ClientUse> Read() { return Read(source); }
+  static std::vector<ClientUse> Read(DrmSource& source) {
     auto uses = source.Read();
     EXPECT_TRUE(uses && uses->size() == 1);
+    if (!uses || uses->empty()) return {};
     EXPECT_FALSE(uses->front().busy);
     return std::move(uses->front().clients);
   }
@@ -39,6 +41,7 @@ class DrmSourceOfAProc : public ::testing::Test {
   testing::TempFolder folder;
   Instant now = InstantFromNs(1'000'000'000);
   DrmSource source{"0000:03:00.0", folder.path(), [this] { return now; }};
+  DrmSource bounded{"0000:03:00.0", folder.path(), [this] { return now; }, {.files = 20, .clients = 3}};
 };
 
 TEST_F(DrmSourceOfAProc, ListsTheClientsOfItsDevice) {
@@ -76,6 +79,49 @@ TEST_F(DrmSourceOfAProc, FindsNewProcessesOnceASecondAndReadsKnownOnesEachTime) 
   EXPECT_EQ(Read().size(), 2U);
   fs::remove_all(Of(10));
   EXPECT_EQ(Read().size(), 1U);
+}
+
+TEST_F(DrmSourceOfAProc, FilesThatAreNoClientsOfTheDeviceDoNotCount) {
+  for (int fd = 0; fd < 30; ++fd) {
+    Opens(100, fd, "/dev/dri/by-path");
+    Shows(100, fd, {.driver = "amdgpu", .pdev = "0000:03:00.0", .id = 100U + static_cast<unsigned>(fd)});
+    Opens(101, fd, "/dev/dri/renderD129");
+    Has(102, fd, 200U + static_cast<unsigned>(fd), milliseconds(1), "0000:04:00.0");
+  }
+  for (int pid = 10; pid < 13; ++pid) Has(pid, 4, static_cast<unsigned>(pid), milliseconds(5));
+  EXPECT_EQ(Read(bounded).size(), 3U);
+}
+
+TEST_F(DrmSourceOfAProc, ManyDescriptorsOfOneClientLeaveRoomForOthers) {
+  for (int fd = 0; fd < 30; ++fd) Has(10, fd, 1, milliseconds(5));
+  Has(11, 4, 2, milliseconds(6));
+  Has(12, 4, 3, milliseconds(6));
+  EXPECT_EQ(Read(bounded).size(), 3U);
+}
+
+TEST_F(DrmSourceOfAProc, AClientIsListedOnceItHasUsedTheDevice) {
+  for (int fd = 0; fd < 10; ++fd) Has(10, fd, static_cast<unsigned>(fd), Duration{0});
+  EXPECT_TRUE(Read(bounded).empty());
+  Has(10, 4, 4, milliseconds(2));
+  const auto clients = Read(bounded);
+  ASSERT_EQ(clients.size(), 1U);
+  EXPECT_EQ(clients[0].key, 4U);
+  EXPECT_EQ(clients[0].used, milliseconds(2));
+}
+
+TEST_F(DrmSourceOfAProc, TooManyClientsAreAnErrorAndNotAPartOfTheAccount) {
+  for (int fd = 0; fd < 21; ++fd) Has(10, fd, static_cast<unsigned>(fd), fd < 3 ? milliseconds(1) : Duration{0});
+  auto uses = bounded.Read();
+  ASSERT_FALSE(uses);
+  EXPECT_EQ(uses.error().code, Errc::kResourceExhausted);
+  EXPECT_NE(uses.error().message.find("more than 20 open files"), std::string::npos) << uses.error().message;
+  fs::remove_all(Of(10) / "fd" / "20");
+  now += DrmSource::kSearchEvery;
+  EXPECT_EQ(Read(bounded).size(), 3U);
+  Has(10, 4, 4, milliseconds(1));
+  uses = bounded.Read();
+  ASSERT_FALSE(uses);
+  EXPECT_NE(uses.error().message.find("more than 3 clients"), std::string::npos) << uses.error().message;
 }
 
 TEST_F(DrmSourceOfAProc, RefusesADriverWithoutTimes) {
