@@ -39,7 +39,7 @@ void AddDemo(Command app, Session& session) {
       "--device", "DEVICE", options->device,
       "Device to share: embedded, nvidia:GPU, drm:GPU or emulated:FILE, as for 'weir serve' (default: embedded)");
   command.AddParsed("--device-cpus", "LIST", options->device_cpus, ParseCpuList,
-                    "CPUs that are the software device (default: all)");
+                    "CPUs of the embedded device (default: all)");
   command.Add("--dashboard", "HOST:PORT", options->dashboard,
               "Show the demo in a browser while it runs, at this address of this machine; port 0: any free one");
   command.AddFlag("--xvfb", options->own_display, "Use Xvfb even where there is a display");

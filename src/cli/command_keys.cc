@@ -132,11 +132,11 @@ Result<int> RevokeKeys(const Session& session, const KeyFlags& flags) {
 }  // namespace
 
 void AddKeys(Command app, Session& session) {
-  const Command keys =
-      AddCommandGroup(app, "keys", "Manage the tokens for this node's vGPUs from other machines",
-                      "  weir keys token game --out game.token   # a tenant's; makes the node's keys too\n"
-                      "  weir keys list\n"
-                      "  weir keys revoke game\n");
+  const Command keys = AddCommandGroup(
+      app, "keys", "Manage tokens: access to this node's vGPUs from other machines, or to a cluster's manager",
+      "  weir keys token game --out game.token   # a tenant's; makes the node's keys too\n"
+      "  weir keys list\n"
+      "  weir keys revoke game\n");
   auto flags = std::make_shared<KeyFlags>();
   const auto add = [&](const char* name, const char* summary, const char* examples,
                        Result<int> (*act)(const Session&, const KeyFlags&)) {

@@ -92,7 +92,7 @@ std::vector<ProgramCommand> DefineCommands(CLI::App& app, Session& session) {
   app.require_subcommand(1);
   app.footer(
       "EXAMPLES\n"
-      "  weir demo                            # three programs share a GPU, under three policies\n"
+      "  weir demo                            # three programs share a GPU, under four policies\n"
       "  weir run --weight 50 -- glxgears     # a program with its own part of the GPU\n"
       "  weir top                             # the use of each vGPU, live\n"
       "  weir record --out f.csv -- glxgears  # each of its frames, and their figures\n"

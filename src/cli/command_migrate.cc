@@ -136,7 +136,7 @@ void AddMigrate(Command app, Session& session) {
   command.AddFlag("--if-asked", flags->if_asked, "Only if its node has a drain request for it");
   command.Add("--manager", "HOST:PORT,...", flags->managers,
               "The cluster's managers, for a name or auto (default: $WEIR_MANAGER, else 127.0.0.1:7710)");
-  command.Add("--manager-token", "FILE", flags->manager_token, "The managers' token");
+  command.Add("--manager-token", "FILE", flags->manager_token, "Your token for the managers");
   command.WhenGiven([flags, &session] {
     if (flags->to.empty()) RejectUsage("--to is required");
     const bool by_address = flags->to.find(':') != std::string::npos;

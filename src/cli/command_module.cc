@@ -184,7 +184,8 @@ void AddModule(Command app, Session& session) {
     const Command command = AddCommand(group, name, summary, examples, session);
     const Option managers = command.Add("--manager", "HOST:PORT[,...]", flags->managers,
                                         "Ask these managers, not this node (default: $WEIR_MANAGER)");
-    command.Add("--token", "FILE", flags->token, "With --manager: the tenant's token (default: $WEIR_MANAGER_TOKEN)");
+    command.Add("--token", "FILE", flags->token,
+                "With --manager: your token; register and rm need an operator's (default: $WEIR_MANAGER_TOKEN)");
     command
         .Add("--modules-socket", "PATH", flags->socket,
              "This node's weir-modules (default: modules.sock of the run folder)")
@@ -196,7 +197,7 @@ void AddModule(Command app, Session& session) {
   const Command enter =
       add("register", "Register a module under a name; a new module of that name is used for later runs",
           "  weir module register sort build/sorting_network.so\n"
-          "  weir module register sort sort.so --manager gpu1:7800,gpu2:7800 --token lab.token\n",
+          "  weir module register sort sort.so --manager m1:7710,m2:7710 --token me.token    # an operator's\n",
           Register);
   add("list", "List the modules and their kernels", "  weir module list\n  weir --json module list\n", List);
   const Command run = add(

@@ -150,7 +150,7 @@ void AddMoveOptions(const Command& command, MoveFlags& move) {
                     "With --move-to auto: memory that the node has to have free");
   command.Add("--manager", "HOST:PORT,...", move.managers,
               "The cluster's managers, for --move-to NODE or auto (default: $WEIR_MANAGER, else 127.0.0.1:7710)");
-  command.Add("--manager-token", "FILE", move.manager_token, "The managers' token");
+  command.Add("--manager-token", "FILE", move.manager_token, "Your token for the managers");
 }
 
 constexpr const char* kRunExamples =
@@ -181,9 +181,9 @@ Command AddRun(Command app, Session& session) {
                   "Don't run a program that can't be paced and metered (static, setuid, 32-bit)");
   command.Add(
       "--node", "HOST:PORT|DEVICE", flags->remote.node,
-      "Compute OpenCL on another machine: HOST:PORT of its 'weir serve --listen'; or, in a virtual machine, on its "
-      "host: the port whose other end 'weir serve --guest' has there, or the memory that '--guest-memory' "
-      "shares with it");
+      "Run OpenCL on another machine's device: HOST:PORT of its 'weir serve --listen'. In a virtual machine, on the "
+      "host's device: the path of the guest's port ('weir serve --guest' on the host) or of the shared memory "
+      "('--guest-memory')");
   command.Add("--token", "FILE", flags->remote.token,
               "With --node: file from 'weir keys token' there, which names the vGPU (default: $WEIR_TOKEN)");
   command.AddFlag("--plain", flags->remote.plain,

@@ -255,10 +255,12 @@ Status AddModules(const ServeFlags& flags, const std::filesystem::path& self, da
 }
 
 void AddDeviceOptions(const Command& command, ServeFlags& flags) {
-  command.Add("--state-dir", "DIR", flags.state_dir,
-              "Folder in which vGPUs and policies survive a restart (default: /var/lib/weir for root)");
+  command.Add(
+      "--state-dir", "DIR", flags.state_dir,
+      "Folder in which vGPUs and policies survive a restart (default: $WEIR_STATE_DIR, else /var/lib/weir for root, "
+      "else $XDG_STATE_HOME/weir or ~/.local/state/weir)");
   command.AddParsed("--device-cpus", "LIST", flags.device_cpus, ParseCpuList,
-                    "CPUs that are the software device, as 0-1 (default: all)");
+                    "CPUs of the embedded device, as 0-1 (default: all)");
   command.Add("--policy", "NAME", flags.policy, "Policy of the devices (default: from the state folder)")
       .OneOf(NamesIn(core::PolicyTable()));
   command.Add("--opencl-library", "FILE", flags.opencl_library,

@@ -116,16 +116,19 @@ void AddTop(Command app, Session& session) {
       "  q ends it.\n"
       "\n"
       "COLUMNS\n"
-      "  GOT/PROMISED frames per second in the last second, of programs that compute tasks per second, and whether a\n"
-      "  promised rate is kept, or ignored by the policy; the line beside it is the last 60 pictures. P50 and P99 of\n"
-      "  a frame's latency (the time between two presents) in the last 10 s, the latter against the promised latency.\n"
-      "  GPU of the device's capacity. LATE frames that broke the promise, of those in the last 60 pictures. WAIT is\n"
-      "  the part of the time that a process of the vGPU waits at the gate, PACE the part that it sleeps to keep an\n"
-      "  even pace.\n"
+      "  GOT/PROMISED  the rate of the last second, in frames (or tasks of a program that computes), and the promised\n"
+      "                rate; whether the promise is kept, or that the policy ignores promised rates\n"
+      "  RATE LATELY   the rate at the last 60 refreshes\n"
+      "  P50, P99 ms   time between two presents in the last 10 s; P99 beside the promised latency\n"
+      "  GPU           GPU time in the last second, as a part of the device\n"
+      "  WEIGHT/CAP    the settings\n"
+      "  LATE          late frames, as a part of the frames of the last 60 refreshes\n"
+      "  WAIT          the part of the time that a process of the vGPU waits at the gate\n"
+      "  PACE          the part of the time that a process is delayed to keep its rate\n"
       "  Columns that don't fit are left out, PROGRAMS first.\n",
       session);
-  command.AddParsed("--interval", "TIME", flags->interval, ParseDuration, "Time between two pictures (default 1 s)");
-  command.AddFlag("--once", flags->once, "Print one picture and end");
+  command.AddParsed("--interval", "TIME", flags->interval, ParseDuration, "Time between two refreshes (default 1 s)");
+  command.AddFlag("--once", flags->once, "Print the table once and end");
   command.AddFlag("--no-color", flags->no_color, "No colours (NO_COLOR in the environment does it too)");
   command.WhenGiven([flags, &session] {
     if (flags->interval < kIntervalMin) RejectUsage("--interval: must be at least 100ms");

@@ -121,10 +121,13 @@ Command AddCommand(Command parent, const std::string& name, const std::string& s
   command.app().fallthrough(false);  // the command has the global options itself
   if (!examples.empty()) command.app().footer("EXAMPLES\n" + examples);
   command.AddFlag("--json", session.json, "Print JSON, in the form of docs/protocol/control-api.md");
-  command.Add("--socket", "PATH", session.place_flags.socket,
-              "The daemon's control socket (default: $WEIR_SOCKET, else in the run folder)");
+  command.Add(
+      "--socket", "PATH", session.place_flags.socket,
+      "The daemon's control socket (default: in the folder of --run-dir, if given; else $WEIR_SOCKET, else in the run "
+      "folder)");
   command.Add("--run-dir", "DIR", session.place_flags.run_dir,
-              "The run folder (default: /run/weir for root, else $XDG_RUNTIME_DIR/weir)");
+              "The run folder (default: $WEIR_RUN_DIR, else /run/weir for root, else $XDG_RUNTIME_DIR/weir, else "
+              "/tmp/weir-UID)");
   return command;
 }
 

@@ -75,7 +75,7 @@ struct VgpuSettings {
     each(SettingInfo{.name = "tasks_per_s",
                      .max = 10'000,
                      .flag = "--tasks",
-                     .summary = "Promised tasks per second of a program that computes: kernel launches, or work that "
+                     .summary = "Promised tasks per second of an OpenCL program: kernel launches, or work that "
                                 "ends with its own markers; 0: none. Excludes --fps",
                      .zero = "no promise"},
          &S::tasks_per_s);
