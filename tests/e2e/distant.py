@@ -79,7 +79,7 @@ class Distant(unittest.TestCase):
         self.processes.append(process)
         return process
 
-    def ended(self, process, seconds=120):
+    def ended(self, process, seconds=e2e.PATIENCE):
         out, err = process.communicate(timeout=seconds)
         return process.returncode, out, err
 

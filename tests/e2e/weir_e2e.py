@@ -27,7 +27,7 @@ DATA_DIRS = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
 
 
 # No test asserts that something is fast: what is waited for may take this long on a machine that does other work too.
-PATIENCE = 120
+PATIENCE = 300
 
 
 def wait_for(condition, what, seconds=PATIENCE, pause=0.02):
