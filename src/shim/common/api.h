@@ -55,6 +55,8 @@ class Api {
 
  protected:
   Api() = default;
+  /// The kind of the meter in use; kNone: none was chosen yet. From any thread.
+  [[nodiscard]] proto::MeterKind meter_kind() const noexcept { return meter_kind_.load(std::memory_order_relaxed); }
 
  private:
   friend class ProcessShim;
@@ -63,6 +65,7 @@ class Api {
   const void* meter_context_ = nullptr;  // the context in which meter_ was made
   std::uint64_t described_ = 0;          // the agent's attach_count() when the device was last described
 
+  std::atomic<proto::MeterKind> meter_kind_{proto::MeterKind::kNone};
   std::atomic<std::int64_t> presented_ns_{0};    // time of this API's last present
   std::atomic<std::int64_t> first_inner_ns_{0};  // time of the first batch call that may be a part of a frame
 };

@@ -165,10 +165,10 @@ ProcessShim::BatchLoop* ProcessShim::StillLoop(const BatchPass& pass) {
   return loops_[pass.loop].context == pass.context ? &loops_[pass.loop] : nullptr;
 }
 
-/// The meter of the loop's context, if timestamps measure, because these belong to one context. Otherwise the meter of
-/// the process. Called with the lock, in the loop's context.
+/// The meter of the loop's context, if the process's meter belongs to one context. Otherwise the meter of the process.
+/// Called with the lock, in the loop's context.
 Meter& ProcessShim::MeterOf(Api& api, BatchLoop& loop) {
-  if (api.meter_->kind() != proto::MeterKind::kTimerQuery || loop.context == api.meter_context_) return *api.meter_;
+  if (loop.context == api.meter_context_ || !api.meter_->of_context()) return *api.meter_;
   if (loop.meter == nullptr) loop.meter = api.MeterOfContext();
   return loop.meter != nullptr ? *loop.meter : *api.meter_;
 }

@@ -31,6 +31,8 @@ class Meter {
   [[nodiscard]] virtual int Unknown() { return 0; }
   /// True: the meter counts continuously, so it need not be read at a call that ends no batch.
   [[nodiscard]] virtual bool cumulative() const { return false; }
+  /// True: only calls in the context in which the meter was made may use it.
+  [[nodiscard]] virtual bool of_context() const { return false; }
   /// False once the meter has contradicted the wall clock; another meter must replace it.
   [[nodiscard]] virtual bool truthful() const { return true; }
 };

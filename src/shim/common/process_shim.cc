@@ -74,6 +74,8 @@ void ProcessShim::BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t
       pass.begin_ns = last.end_ns != 0 ? std::min(last.end_ns, pass.present_ns) : pass.present_ns;
       pass.predicted_ns = last.pacer.PredictedPresent().count();
       pass.worth_finishing = last.watch.WorthFinishing();
+      if (context != api.meter_context_ && api.meter_->of_context())
+        UseWallMeter(api, "belong to one context, and the program presents in several");
       api.meter_->BeforePresent(pass.present_ns);
     }
     if (gate::Agent::PaceOf(pass.ticket).interval_ns > 0) KeepPace(api, pass);
@@ -139,16 +141,24 @@ void ProcessShim::FinishFirst(Api& api, Pass& pass) {
   pass.begin_ns = now_ns;
 }
 
+/// Called with the lock.
+void ProcessShim::SetMeter(Api& api, std::shared_ptr<Meter> meter) {
+  api.meter_ = std::move(meter);
+  api.meter_kind_.store(api.meter_->kind(), std::memory_order_relaxed);
+}
+
+/// Replaces a meter of timestamps. Called with the lock.
+void ProcessShim::UseWallMeter(Api& api, const char* why) {
+  const std::string renderer = api.Renderer();
+  std::fprintf(stderr, "weir: GPU timestamps of '%s' %s; not used\n", renderer.c_str(), why);
+  SetMeter(api, MakeWallMeter());
+  agent_.Describe(api.meter_->kind(), renderer.c_str());
+}
+
 /// Returns `known_ns` and the GPU time that was not charged yet. Replaces a meter that contradicts the wall clock.
 /// Called with the lock.
 std::int64_t ProcessShim::TakeGpuTime(Api& api, std::int64_t known_ns) {
-  if (!api.meter_->truthful()) {
-    const std::string renderer = api.Renderer();
-    std::fprintf(stderr, "weir: GPU timestamps of '%s' contradict the wall clock, or are missing; not used\n",
-                 renderer.c_str());
-    api.meter_ = MakeWallMeter();
-    agent_.Describe(api.meter_->kind(), renderer.c_str());
-  }
+  if (!api.meter_->truthful()) UseWallMeter(api, "contradict the wall clock, or are missing");
   return known_ns + std::exchange(uncharged_ns_, 0);
 }
 
@@ -241,13 +251,14 @@ void ProcessShim::PrepareMeter(Api& api, const void* context, const void* place,
   if (api.meter_ == nullptr) {
     api.Meet(place);
     api.meter_context_ = context;
-    api.meter_ = api.ChooseMeter(DeviceCpus{agent_.device_cpus()}, wanted_meter_);
+    std::shared_ptr<Meter> meter = api.ChooseMeter(DeviceCpus{agent_.device_cpus()}, wanted_meter_);
     // A cumulative meter counts the work of all APIs. A second one would charge the same work again.
-    if (api.meter_->cumulative()) {
-      if (cpu_clocks_ == nullptr) cpu_clocks_ = api.meter_;
-      api.meter_ = cpu_clocks_;
+    if (meter->cumulative()) {
+      if (cpu_clocks_ == nullptr) cpu_clocks_ = meter;
+      meter = cpu_clocks_;
     }
-  } else if (api.meter_->kind() != proto::MeterKind::kTimerQuery || context == api.meter_context_) {
+    SetMeter(api, std::move(meter));
+  } else if (context == api.meter_context_ || !api.meter_->of_context()) {
     api.meter_->AfterPresent(now_ns);
   }
   agent_.Describe(api.meter_->kind(), api.Renderer().c_str());

@@ -95,6 +95,8 @@ class ProcessShim {
     int unknown = 0;  // frames whose GPU time is not known yet
   };
   void Leave(const Pass& pass, std::int64_t end_ns, const Settled& settled);
+  static void SetMeter(Api& api, std::shared_ptr<Meter> meter);
+  void UseWallMeter(Api& api, const char* why);
   void PrepareMeter(Api& api, const void* context, const void* place, std::int64_t now_ns);
   void ExplainOnce();
   void SayOffScreen(bool off_screen);

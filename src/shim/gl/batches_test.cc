@@ -26,7 +26,10 @@ struct FakeDriver {
   int flushes = 0, finishes = 0;
   std::uint64_t clock_ns = 1'000'000;
   std::array<std::uint64_t, 1024> queries{};
+  std::array<const void*, 1024> owners{};  // contexts in which queries were made
   unsigned queries_made = 1;
+  const void* context = nullptr;  // the current one
+  int errors = 0;                 // uses of another context's queries
 };
 FakeDriver fake;
 
@@ -50,10 +53,16 @@ weir_gl_proc FakeDriverProc(const char* name) {
   if (wanted == "glDeleteSync") return as_proc(+[](GlFunctions::GlSync) {});
   if (wanted == "glGenQueries")
     return as_proc(+[](int count, unsigned* names) {
-      for (int i = 0; i < count; ++i) names[i] = fake.queries_made++;
+      for (int i = 0; i < count; ++i) {
+        fake.owners.at(fake.queries_made) = fake.context;
+        names[i] = fake.queries_made++;
+      }
     });
   if (wanted == "glQueryCounter")
-    return as_proc(+[](unsigned query, unsigned) { fake.queries.at(query) = fake.clock_ns; });
+    return as_proc(+[](unsigned query, unsigned) {
+      fake.errors += fake.owners.at(query) != fake.context ? 1 : 0;
+      fake.queries.at(query) = fake.clock_ns;
+    });
   if (wanted == "glGetQueryObjectiv") return as_proc(+[](unsigned, unsigned, int* value) { *value = 1; });
   if (wanted == "glGetQueryObjectui64v")
     return as_proc(+[](unsigned query, unsigned, std::uint64_t* value) { *value = fake.queries.at(query); });
@@ -67,13 +76,15 @@ class Batches : public ::testing::Test {
   /// A call of a thread that presents nothing, during which the device works for `gpu`.
   static void Call(GlShim& shim, Duration gpu = {}, const void* context = kContext, weir_gl_call call = WEIR_GL_ENDS) {
     weir_gl_present pass{};
+    fake.context = context;
     fake.clock_ns += static_cast<std::uint64_t>(gpu.count());
     shim.BeforeBatchCall(pass, call, {context, &FakeDriverProc});
     shim.AfterBatchCall(pass);
   }
-  static void Present(GlShim& shim) {
+  static void Present(GlShim& shim, const void* context = kContext) {
     weir_gl_present pass{};
-    shim.BeforePresent(pass, 7, {kContext, &FakeDriverProc});
+    fake.context = context;
+    shim.BeforePresent(pass, 7, {context, &FakeDriverProc});
     shim.AfterPresent(pass);
   }
   /// A call that ends a batch.
@@ -87,6 +98,9 @@ class Batches : public ::testing::Test {
       return !host_.Drain().frames.empty();
     }));
     host_.Settle();
+  }
+  proto::MeterKind MeterInUse() {
+    return host_.With([](gate::VgpuGate& gate) { return gate.processes().begin()->second->Info().meter; });
   }
   bool Draws() {
     return host_.With([](gate::VgpuGate& gate) { return gate.processes().begin()->second->Draws(); });
@@ -212,9 +226,24 @@ TEST_F(Batches, EachContextHasTimestampsOfItsOwn) {
     Batch(shim, microseconds(100), kContext);
     Batch(shim, microseconds(100), kOther);
   }
-  const auto info = host_.With([](gate::VgpuGate& gate) { return gate.processes().begin()->second->Info(); });
-  EXPECT_EQ(info.meter, proto::MeterKind::kTimerQuery);
+  EXPECT_EQ(MeterInUse(), proto::MeterKind::kTimerQuery);
   EXPECT_GT(fake.queries_made, 130U) << "queries belong to a context";
+  EXPECT_EQ(fake.errors, 0);
+}
+
+// A program with two windows may draw each in a context of its own.
+TEST_F(Batches, APresentInAnotherContextUsesNoTimestampsOfTheFirst) {
+  ProcessShim process(folder_ / "v", "timer-query", proto::Api::kGl);
+  GlShim shim(process);
+  Attach(shim);
+  Present(shim);
+  EXPECT_EQ(MeterInUse(), proto::MeterKind::kTimerQuery);
+  for (int i = 0; i < 3; ++i) {
+    Present(shim, kOther);
+    Present(shim);
+  }
+  EXPECT_EQ(fake.errors, 0);
+  EXPECT_EQ(MeterInUse(), proto::MeterKind::kWallClock);
 }
 
 TEST_F(Batches, MoreContextsThanItsTableHoldsAreRecordedNevertheless) {

@@ -26,6 +26,7 @@ class TimerMeter final : public Meter {
   explicit TimerMeter(const GlFunctions& gl) : gl_(gl) { gl_.gen_queries(kSlots * 2, queries_.data()); }
 
   [[nodiscard]] proto::MeterKind kind() const override { return proto::MeterKind::kTimerQuery; }
+  [[nodiscard]] bool of_context() const override { return true; }
   [[nodiscard]] bool truthful() const override { return truthful_; }
   [[nodiscard]] int Unknown() override {
     return pending_[next_].waiting ? kSlots : (next_ - oldest_ + kSlots) % kSlots;

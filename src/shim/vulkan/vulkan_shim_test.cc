@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "platform/clock.h"
 #include "tests/harness/gate_host.h"
@@ -98,6 +100,33 @@ TEST_F(VulkanCalls, TimestampsThatContradictTheWallClockAreRejected) {
   EXPECT_EQ(frames[0].gpu_ns, 0) << "an impossible time is not charged";
   shim_.ReportTime(0, 0, kNsPerMs);  // the layer may still report
   Present();
+}
+
+/// Also if the first call then is one of another device.
+TEST_F(VulkanCalls, WorkWhileTheDaemonWasAwayIsNotCharged) {
+  auto host = std::make_unique<GateHost>(folder_ / "w");
+  ProcessShim process(folder_ / "w", "auto", proto::Api::kVulkan);
+  VulkanShim shim(process);
+  const auto present = [&](const weir_vulkan_device& device) {
+    weir_shim_pass pass{};
+    shim.BeforePresent(pass, 7, device);
+    shim.AfterPresent(pass);
+  };
+  const auto attach = [&](const weir_vulkan_device& device) {
+    std::vector<gate::HostFrame> frames;
+    EXPECT_TRUE(WaitUntil([&] {
+      present(device);
+      frames = host->Drain().frames;
+      return !frames.empty();
+    }));
+    return frames;
+  };
+  attach(kGpu);
+  host.reset();
+  shim.ReportTime(0, 0, 5 * kNsPerMs);
+  host = std::make_unique<GateHost>(folder_ / "w");
+  const auto frames = attach({&host, "Fake GPU", 0, 1});
+  EXPECT_EQ(frames[0].gpu_ns, 0);
 }
 
 TEST_F(VulkanCalls, FramesOfUnknownGpuTimeStayCharged) {
