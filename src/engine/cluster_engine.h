@@ -143,9 +143,12 @@ class ClusterEngine {
   [[nodiscard]] const PartsOffer* OfferOf(Instant now, const Node& node) const;
   /// The node of a message, whose silence ends. kNotFound if the session is not the present one.
   Result<Node*> Hear(Instant now, const std::string& name, std::uint64_t session);
+  /// Adds the devices of the node's record that it does not have yet.
   void AddDevices(Instant now, Node& node, ClusterActions& actions);
-  /// Removes the devices of a node. Their runs wait again, or fail after attempts_max.
-  void LoseDevices(Instant now, Node& node, const std::string& why, ClusterActions& actions);
+  /// Removes the devices of a node that are not in `left` as its record describes them. Their runs wait again, or fail
+  /// after attempts_max.
+  void LoseDevices(Instant now, Node& node, const std::vector<NodeDevice>& left, const std::string& why,
+                   ClusterActions& actions);
   /// Applies the queue's decisions, taking only the last one for each run.
   void CarryOut(const std::vector<core::RunAction>& decided, ClusterActions& actions);
   void EndInFailure(ClusterRun& run, Errc code, std::string message, ClusterActions& actions);

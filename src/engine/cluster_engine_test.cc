@@ -185,6 +185,56 @@ TEST(ClusterEngine, TheNextLeaderDoesNotWaitForALostNode) {
   EXPECT_TRUE(cluster.engine().Nodes(InstantFromNs(0)).empty());
 }
 
+const ClusterRun& RunOn(const ClusterEngine& engine, const std::string& device) {
+  const auto at = std::ranges::find(engine.runs(), device, [](const auto& entry) { return entry.second.device; });
+  EXPECT_NE(at, engine.runs().end()) << device;
+  return at->second;
+}
+
+TEST(ClusterEngine, ARemovedDeviceLosesOnlyItsOwnRuns) {
+  TestCluster cluster;
+  const ClusterNode both = NodeNamed("n1", 2);
+  std::uint64_t session = cluster.Hello(both);
+  for (const char* id : {"a", "b"}) ASSERT_TRUE(cluster.Do(SubmitRun{id, RequestFor(id)}));
+  cluster.WriteAll();
+  std::vector<RunAttempt> has;
+  for (const ClusterRun& run : cluster.WorkOf("n1", session).start) has.push_back(run.Attempt());
+  const ClusterRun stays = RunOn(cluster.engine(), "d1"), moves = RunOn(cluster.engine(), "d0");
+  ClusterNode one = both;
+  one.devices.erase(one.devices.begin());
+  session = cluster.Hello(one, has);
+  EXPECT_EQ(*cluster.engine().FindRun(stays.id), stays);
+  EXPECT_EQ(cluster.engine().FindRun(moves.id)->attempt, 2U);
+  EXPECT_EQ(cluster.engine().FindRun(moves.id)->device, "d1");
+  EXPECT_EQ(cluster.engine().RunsOn("n1", "d1"), 2U);
+  const NodeWork work = cluster.WorkOf("n1", session);
+  EXPECT_EQ(work.drop, std::vector{moves.Attempt()});
+  ASSERT_EQ(work.start.size(), 1U);
+  EXPECT_EQ(work.start[0].id, moves.id);
+  session = cluster.Hello(both, {stays.Attempt(), work.start[0].Attempt()});
+  EXPECT_TRUE(cluster.WorkOf("n1", session).empty()) << "a device that is added loses no run";
+  ASSERT_TRUE(cluster.Do(SubmitRun{"c", RequestFor("c")}));
+  cluster.WriteAll();
+  EXPECT_EQ(RunOn(cluster.engine(), "d0").id, "c");
+  cluster.Pass(seconds(5));
+  EXPECT_EQ(cluster.engine().Counts().devices, 0U);
+}
+
+TEST(ClusterEngine, AChangedDeviceLosesOnlyItsOwnRuns) {
+  TestCluster cluster;
+  ClusterNode node = NodeNamed("n1", 2);
+  cluster.Hello(node);
+  for (const char* id : {"a", "b"}) ASSERT_TRUE(cluster.Do(SubmitRun{id, RequestFor(id)}));
+  cluster.WriteAll();
+  const ClusterRun stays = RunOn(cluster.engine(), "d0"), moves = RunOn(cluster.engine(), "d1");
+  node.devices[1].capacity.memory = MiB(300);
+  std::swap(node.devices[0], node.devices[1]);
+  cluster.Hello(node);
+  EXPECT_EQ(*cluster.engine().FindRun(stays.id), stays);
+  EXPECT_EQ(cluster.engine().FindRun(moves.id)->attempt, 2U);
+  EXPECT_EQ(cluster.engine().Counts().devices, 2U);
+}
+
 TEST(ClusterEngine, GivesUpARunThatKillsItsNodes) {
   TestCluster cluster;
   ASSERT_TRUE(cluster.Do(SubmitRun{"r", RequestFor("x")}));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/cluster_checks.h"
 #include "engine/cluster_engine.h"
@@ -19,8 +20,14 @@ Result<ClusterEngine::Node*> ClusterEngine::Hear(Instant now, const std::string&
 }
 
 void ClusterEngine::AddDevices(Instant now, Node& node, ClusterActions& actions) {
+  const std::vector<DeviceId> before = std::exchange(node.devices, {});
   std::vector<core::RunAction> decided;
   for (const NodeDevice& device : node.record.devices) {
+    const auto there = std::ranges::find(before, device.name, [this](DeviceId id) { return places_.at(id).device; });
+    if (there != before.end()) {
+      node.devices.push_back(*there);
+      continue;
+    }
     const DeviceId id{next_device_++};
     // Set before the queue gets the device, since the queue may start runs there at once.
     Place& place = places_[id];
@@ -32,10 +39,17 @@ void ClusterEngine::AddDevices(Instant now, Node& node, ClusterActions& actions)
   CarryOut(decided, actions);
 }
 
-void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why, ClusterActions& actions) {
+void ClusterEngine::LoseDevices(Instant now, Node& node, const std::vector<NodeDevice>& left, const std::string& why,
+                                ClusterActions& actions) {
   std::vector<std::string> lost;
   std::vector<core::RunAction> decided;
-  for (const DeviceId device : node.devices) {
+  std::vector<DeviceId> stay;
+  for (std::size_t i = 0; i < node.devices.size(); ++i) {
+    const DeviceId device = node.devices[i];
+    if (std::ranges::find(left, node.record.devices[i]) != left.end()) {
+      stay.push_back(device);
+      continue;
+    }
     for (const core::RunId number : queue_.cluster().RunsOn(device)) {
       ClusterRun& run = runs_.at(ids_.at(number.value));
       if (run.state != RunState::kRunning)
@@ -46,7 +60,7 @@ void ClusterEngine::LoseDevices(Instant now, Node& node, const std::string& why,
     WEIR_CHECK(queue_.LoseDevice(now, device, {}, decided).has_value());
     places_.erase(device);
   }
-  node.devices.clear();
+  node.devices = std::move(stay);
   for (const std::string& id : lost) {
     ClusterRun& run = runs_.at(id);
     if (run.attempt < bounds_.attempts_max) continue;
@@ -84,7 +98,7 @@ Status ClusterEngine::On(Instant now, const NodeHello& event, ClusterActions& ac
   if (node.record == event.node) return Ok();
 
   const bool fresh = there == nodes_.end();
-  if (!fresh) LoseDevices(now, node, "the devices of its node were changed", actions);
+  if (!fresh) LoseDevices(now, node, event.node.devices, "its device was removed or changed", actions);
   node.record = event.node;
   Write({.sequence = 0, .kind = RecordWrite::Kind::kNode, .name = event.node.name, .record = event.node}, actions);
   if (fresh)
@@ -141,7 +155,7 @@ Status ClusterEngine::On(Instant now, const LookAround&, ClusterActions& actions
     Node& node = nodes_.at(name);
     actions.notes.push_back(fmt::format("node {} is lost: not heard of for {:.1f} s; it had {} runs", name,
                                         SecondsOf(now - node.heard), node.to.size()));
-    LoseDevices(now, node, "its node was lost", actions);
+    LoseDevices(now, node, {}, "its node was lost", actions);
     nodes_.erase(name);
     WriteRemoval(RecordWrite::Kind::kNode, name, actions);
     ++totals_.nodes_lost_total;
