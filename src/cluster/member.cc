@@ -29,7 +29,6 @@ constexpr Duration kLookIdle = milliseconds(500);
 /// A node that does not answer for this long can't run anything. Its member then stops its heartbeats.
 constexpr Duration kNodeSilentMax = seconds(3);
 constexpr std::size_t kResultsAtOnce = 64;
-constexpr std::size_t kGivenMax = 100'000;
 
 /// "c.NUMBER.ATTEMPT": the id of a run on its node.
 std::string NodeRunName(engine::RunAttempt attempt) { return fmt::format("c.{}.{}", attempt.number, attempt.attempt); }
@@ -82,7 +81,9 @@ void Member::SayOnce(const std::string& what) {
 
 void Member::NextManager(std::size_t after) {
   const std::lock_guard guard(mutex_);
-  if (manager_ == after) manager_ = (after + 1) % options_.managers.size();
+  if (manager_ != after) return;
+  manager_ = (after + 1) % options_.managers.size();
+  given_.Clear();
 }
 
 Result<http::Answer> Member::AskManager(http::Call call, Duration timeout) {
@@ -130,7 +131,7 @@ bool Member::Hello() {
       {"identity", options_.identity}, {"devices", ordered_json::array()}, {"runs", ordered_json::array()}};
   {
     const std::lock_guard guard(mutex_);
-    for (const engine::NodeDevice& device : devices_) body["devices"].push_back(JsonOf(device));
+    for (const engine::NodeDevice& device : devices_.list()) body["devices"].push_back(JsonOf(device));
     for (const auto& [attempt, held] : held_) body["runs"].push_back(JsonOf(attempt));
   }
   const auto answer = AskManagerFor(
@@ -213,7 +214,7 @@ bool Member::NodePass() {
     SayOnce(runs.error().message);
     return false;
   }
-  auto known = DevicesOf(devices->value("devices", json::array()));
+  const auto known = DevicesOf(devices->value("devices", json::array()));
   if (!known) {
     SayOnce(known.error().message);
     return false;
@@ -228,13 +229,10 @@ bool Member::NodePass() {
   {
     const std::lock_guard guard(mutex_);
     node_heard_ = platform::Now();
-    if (devices_ != *known) {
-      devices_ = std::move(*known);
-      session_ = 0;  // a new Hello tells the manager
-    }
+    if (devices_.Update(node_heard_, *known)) session_ = 0;  // a new Hello tells the manager
     if (!node_known_)
       for (const auto& [attempt, run] : there) held_.try_emplace(attempt);
-    node_known_ = !devices_.empty();
+    node_known_ = !devices_.list().empty();
     for (auto at = held_.begin(); at != held_.end();) {
       auto& [attempt, held] = *at;
       const auto run = there.find(attempt);
@@ -345,8 +343,7 @@ Status Member::BringBlob(const std::string& blob) {
 Status Member::GiveBlob(const std::string& blob) {
   {
     const std::lock_guard guard(mutex_);
-    if (given_.contains(blob)) return Ok();
-    if (given_.size() >= kGivenMax) given_.clear();
+    if (given_.Has(platform::Now(), blob)) return Ok();
   }
   WEIR_TRY(http::Answer bytes, AskNode({.method = "GET", .target = "/v1/blobs/" + blob}, kBlobMax));
   if (bytes.status != 200) return Fail(Errc::kNotFound, "the node lost its output, blob " + blob);
@@ -356,7 +353,7 @@ Status Member::GiveBlob(const std::string& blob) {
                                  .content_type = "application/octet-stream"},
                                 kBlobMax));
   const std::lock_guard guard(mutex_);
-  given_.insert(blob);
+  given_.Add(platform::Now(), blob);
   return Ok();
 }
 
@@ -376,7 +373,7 @@ void Member::GiveResultsBack() {
       session = session_;
     }
     if (ended.empty() || session == 0) continue;
-    ordered_json body{{"session", session}, {"results", ordered_json::array()}};
+    ResultsBody body(session);
     bool given = true;
     for (auto& [attempt, result] : ended) {
       if (!result.output.empty()) {
@@ -388,13 +385,10 @@ void Member::GiveResultsBack() {
         }
         if (!status) result = Failed(status.error());
       }
-      ordered_json each = JsonOf(result);
-      each["number"] = attempt.number;
-      each["attempt"] = attempt.attempt;
-      body["results"].push_back(std::move(each));
+      if (!body.Add(attempt, result)) break;
     }
     const auto answer = AskManagerFor(
-        {.method = "POST", .target = "/v1/members/" + options_.name + "/results", .body = body.dump()}, kResultsMax);
+        {.method = "POST", .target = "/v1/members/" + options_.name + "/results", .body = body.Text()}, kResultsMax);
     if (!answer) {
       const std::lock_guard guard(mutex_);
       if (session_ == session) session_ = 0;

@@ -9,13 +9,13 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cluster/addresses.h"
 #include "cluster/cluster_json.h"
+#include "cluster/member_state.h"
 #include "cluster/node_modules.h"
 #include "cluster/parts_room.h"
 #include "http/message.h"
@@ -100,10 +100,10 @@ class Member {
   bool node_known_ = false;    // the node's runs and devices have been read
   bool look_at_node_ = false;  // the node has reported that its devices have changed
   Instant node_heard_{};
-  std::vector<engine::NodeDevice> devices_;
+  KnownDevices devices_;
   std::map<engine::RunAttempt, Held> held_;
-  std::set<std::string> given_;  // blobs that the manager has already received
-  std::string told_;             // the last list of offers sent to the daemon; used by the thread for parts only
+  GivenBlobs given_;
+  std::string told_;  // the last list of offers sent to the daemon; used by the thread for parts only
   std::string said_;
 };
 
