@@ -65,7 +65,23 @@ Status CheckNode(const ClusterNode& node) {
   return Ok();
 }
 
+Result<ClusterModule> CheckedModule(ClusterModule module) {
+  WEIR_TRY_STATUS(CheckClusterName("a module's name", module.name));
+  if (!IsSha256(module.blob)) return Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
+  if (module.kernels.size() > kModuleKernelsMax)
+    return Fail(Errc::kInvalidArgument, fmt::format("module {} has {} kernels, and at most {} are allowed", module.name,
+                                                    module.kernels.size(), kModuleKernelsMax));
+  for (ModuleKernel& kernel : module.kernels) {
+    WEIR_TRY_STATUS(CheckClusterName("a kernel's name", kernel.name));
+    WEIR_TRY_STATUS(core::CheckNeed(kernel.need));
+    if (kernel.summary.size() > kKernelSummaryBytesMax) kernel.summary.resize(kKernelSummaryBytesMax);
+  }
+  return module;
+}
+
 RunResult Sane(RunResult result) {
+  if (std::ranges::find(kErrcTable, result.error_code, &ErrcEntry::name) == kErrcTable.end())
+    result.error_code = result.failed ? NameOf(Errc::kInternal) : "";
   result.seconds = Sane(result.seconds);
   result.ran_beside = Sane(result.ran_beside);
   if (result.text.size() > kArgumentBytesMax) result.text.resize(kArgumentBytesMax);

@@ -12,9 +12,11 @@ namespace weir::engine {
 
 /// Whether the text names a blob.
 bool IsSha256(const std::string& text);
-/// kInvalidArgument says what is wrong with the request or the node.
+/// kInvalidArgument says what is wrong with the request, the node or the module.
 Status CheckRequest(const RunRequest& request);
 Status CheckNode(const ClusterNode& node);
+/// The module as it is stored: summaries of kernels are cut.
+Result<ClusterModule> CheckedModule(ClusterModule module);
 /// A result with values that can be stored, since nodes are not trusted: values out of range become missing, and long
 /// texts are cut.
 RunResult Sane(RunResult result);

@@ -68,10 +68,7 @@ void ClusterEngine::Restore(Instant now, const ClusterRecords& records, ClusterA
 // -- Modules and runs ------------------------------------------------------------------------------------------------
 
 Status ClusterEngine::On(Instant, const SetModule& event, ClusterActions& actions) {
-  const ClusterModule& module = event.module;
-  WEIR_TRY_STATUS(CheckClusterName("a module's name", module.name));
-  if (!IsSha256(module.blob)) return Fail(Errc::kInvalidArgument, "a blob is named by its SHA-256: 64 of 0-9 a-f");
-  for (const ModuleKernel& kernel : module.kernels) WEIR_TRY_STATUS(core::CheckNeed(kernel.need));
+  WEIR_TRY(const ClusterModule module, CheckedModule(event.module));
   const auto at = modules_.find(module.name);
   if (at != modules_.end() && at->second == module) return Ok();
   if (at == modules_.end() && modules_.size() >= kModulesMax)

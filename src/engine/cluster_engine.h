@@ -30,6 +30,9 @@ struct ClusterBounds {
 inline constexpr std::size_t kNodesMax = 1'000;
 inline constexpr std::size_t kNodeDevicesMax = 64;
 inline constexpr std::size_t kModulesMax = 10'000;
+/// As a node's module service allows.
+inline constexpr std::size_t kModuleKernelsMax = 64;
+inline constexpr std::size_t kKernelSummaryBytesMax = 255;
 inline constexpr std::size_t kArgumentBytesMax = 4'096;
 /// Largest number of offers in one answer.
 inline constexpr std::size_t kOffersMax = 64;

@@ -73,6 +73,33 @@ TEST(ClusterEngine, RefusesInvalidRequestsWithAReason) {
   EXPECT_EQ(cluster.unwritten(), 0U);
 }
 
+TEST(ClusterEngine, BoundsTheTextsOfANode) {
+  TestCluster cluster;
+  const std::string huge(1 << 20, 'x');
+  const auto set = [&](std::vector<ModuleKernel> kernels) {
+    return cluster.Do(SetModule{{"m", kBlobOfTests, std::move(kernels)}});
+  };
+  const core::RunNeed need = RequestFor("").need;
+  EXPECT_EQ(set(std::vector(65, ModuleKernel{"k", "", need})).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(set({{huge, "", need}}).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ(set({{"a b", "", need}}).error().code, Errc::kInvalidArgument);
+  ASSERT_TRUE(set({{"k", huge, need}}));
+  EXPECT_EQ(cluster.engine().modules().at("m").kernels.at(0).summary, std::string(255, 'x'));
+
+  const std::uint64_t session = cluster.Hello(NodeNamed("n1"));
+  const auto code_of = [&](const std::string& id, const std::string& code) {
+    EXPECT_TRUE(cluster.Do(SubmitRun{id, RequestFor(id)}));
+    cluster.WriteAll();
+    const RunAttempt attempt = cluster.WorkOf("n1", session).start.at(0).Attempt();
+    EXPECT_TRUE(cluster.Do(ResultCame{"n1", session, attempt, {.failed = true, .error_code = code}}));
+    cluster.WriteAll();
+    return cluster.engine().FindRun(id)->result.error_code;
+  };
+  EXPECT_EQ(code_of("a", "timeout"), "timeout");
+  EXPECT_EQ(code_of("b", huge), "internal");
+  EXPECT_EQ(code_of("c", ""), "internal");
+}
+
 PartsOffer OfferWith(std::uint64_t threads, const std::string& driver = "1.0") {
   return {
       .vgpu = "parts", .address = "gpu:7700", .device = "gpu", .driver = driver, .room = MiB(7), .threads = threads};
