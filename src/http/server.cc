@@ -23,6 +23,7 @@
 #include <optional>
 
 #include "http/event_stream.h"
+#include "http/json_api.h"
 #include "platform/fd.h"
 #include "platform/unix_socket.h"
 
@@ -37,15 +38,49 @@ using Stream = beast::basic_stream<Protocol>;
 constexpr auto kIdleMax = std::chrono::seconds(30);
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(100);
 
-struct Shared {
-  asio::io_context& loop;
-  Limits limits;
-  Handler handler;
-  std::size_t connections = 0;
-  std::map<std::string, std::size_t> by_address;        // connections from each; TCP only
-  std::size_t large_bytes = 0;                          // of large bodies
-  std::map<std::string, std::size_t> large_bytes_of{};  // of each client
+Reply TooManyLarge(const char* what) {
+  return ErrorReply(
+      Fail(Errc::kUnavailable,
+           fmt::format("as many large {} are on their way as the service takes at a time; try again", what)));
+}
+
+/// Large bodies, or large replies, that are in memory: their bytes, of all clients and of each.
+class LargeBytes {
+ public:
+  LargeBytes(std::size_t all_max, std::size_t of_one_max) : all_max_(all_max), of_one_max_(of_one_max) {}
+  [[nodiscard]] bool Add(const std::string& client, std::size_t bytes) {
+    const auto of = of_.find(client);
+    if (all_ + bytes > all_max_ || (of != of_.end() ? of->second : 0) + bytes > of_one_max_) return false;
+    all_ += bytes;
+    of_[client] += bytes;
+    return true;
+  }
+  void Remove(const std::string& client, std::size_t bytes) {
+    all_ -= bytes;
+    if (const auto of = of_.find(client); (of->second -= bytes) == 0) of_.erase(of);
+  }
+
+ private:
+  const std::size_t all_max_, of_one_max_;
+  std::size_t all_ = 0;
+  std::map<std::string, std::size_t> of_;
 };
+
+struct Shared {
+  Shared(asio::io_context& of, const Limits& bounds, Handler answers)
+      : loop(of), limits(bounds), handler(std::move(answers)) {}
+
+  asio::io_context& loop;
+  const Limits limits;
+  const Handler handler;
+  std::size_t connections = 0;
+  std::map<std::string, std::size_t> by_address;  // connections from each address, and of each holder
+  LargeBytes bodies{limits.large_bytes, limits.large_bytes_of_one};
+  LargeBytes replies{limits.reply_bytes, limits.reply_bytes_of_one};
+};
+
+/// The holder of a token among the clients; empty: no token.
+std::string HolderName(const Holder& holder) { return holder.role.empty() ? "" : holder.role + ":" + holder.name; }
 
 /// One connection. Lives while an operation or an answer is pending.
 class Session : public std::enable_shared_from_this<Session> {
@@ -63,7 +98,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ~Session() {
     --shared_->connections;
     if (!address_.empty() && --shared_->by_address[address_] == 0) shared_->by_address.erase(address_);
-    EndBody();
+    EndLarge();
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -117,46 +152,35 @@ class Session : public std::enable_shared_from_this<Session> {
     return false;
   }
   void ReadBody() {
-    if (shared_->limits.refuse)
-      if (auto refusal = shared_->limits.refuse(ReceivedRequest())) return Write(std::move(*refusal), false);
-    if (shared_->limits.too_large) {
-      const auto length = parser_->content_length();
-      if (length && *length > shared_->limits.request_bytes) return Write(*shared_->limits.too_large, false);
-      parser_->body_limit(shared_->limits.request_bytes);
+    const Limits& limits = shared_->limits;
+    if (limits.refuse)
+      if (auto refusal = limits.refuse(ReceivedRequest())) return Write(std::move(*refusal), false);
+    const auto length = parser_->content_length();
+    std::size_t bytes_max = limits.request_bytes;
+    if (limits.too_large) {
+      if (limits.request_bytes_of) bytes_max = limits.request_bytes_of(ReceivedRequest());
+      if (length && *length > bytes_max) return Write(*limits.too_large, false);
+      parser_->body_limit(bytes_max);
     }
-    if (!BeginBody())
-      return Write({503, "application/json",
-                    "{\"error\": {\"code\": \"unavailable\", \"message\": \"as many large requests are on their way as "
-                    "the service takes at a time; try again\"}}\n"},
-                   false);
+    if (!BeginLarge(shared_->bodies, parser_->chunked() ? bytes_max : length.value_or(0)))
+      return Write(TooManyLarge("requests"), false);
     beast::http::async_read(stream_, buffer_, *parser_,
                             [self = shared_from_this()](beast::error_code error, std::size_t) {
                               if (self->CanGoOn(error)) self->Ask();
                             });
   }
-  /// Counts a large body. False: there are too many already.
-  [[nodiscard]] bool BeginBody() {
-    const Limits& limits = shared_->limits;
-    const std::uint64_t bytes = parser_->chunked() ? limits.request_bytes : parser_->content_length().value_or(0);
+  /// Counts a large body or reply until EndLarge. False: there are too many already.
+  [[nodiscard]] bool BeginLarge(LargeBytes& among, std::uint64_t bytes) {
     if (bytes <= kLargeBody) return true;
-    std::string client = !holder_.role.empty() ? holder_.role + ":" + holder_.name
-                         : !address_.empty()   ? address_
-                                               : "uid " + std::to_string(peer_.uid);
-    const auto of = shared_->large_bytes_of.find(client);
-    if (shared_->large_bytes + bytes > limits.large_bytes ||
-        (of != shared_->large_bytes_of.end() ? of->second : 0) + bytes > limits.large_bytes_of_one)
-      return false;
-    shared_->large_bytes += bytes;
-    shared_->large_bytes_of[client] += bytes;
-    large_ = {std::move(client), bytes};
+    if (!among.Add(Client(), bytes)) return false;
+    large_ = {&among, bytes};
     return true;
   }
-  void EndBody() {
-    const auto [client, bytes] = std::exchange(large_, {});
-    if (bytes == 0) return;
-    shared_->large_bytes -= bytes;
-    if ((shared_->large_bytes_of[client] -= bytes) == 0) shared_->large_bytes_of.erase(client);
+  void EndLarge() {
+    const auto [among, bytes] = std::exchange(large_, {});
+    if (among != nullptr) among->Remove(Client(), bytes);
   }
+  [[nodiscard]] std::string Client() const { return address_.empty() ? "uid " + std::to_string(peer_.uid) : address_; }
   /// The part of the request that has arrived.
   [[nodiscard]] Request ReceivedRequest() const {
     const auto& message = parser_->get();
@@ -197,8 +221,9 @@ class Session : public std::enable_shared_from_this<Session> {
     }
   }
   void Write(Reply reply, bool keep_alive) {
-    EndBody();
+    EndLarge();
     if (reply.events) return StartEvents(std::move(reply));
+    if (!BeginLarge(shared_->replies, reply.body.size())) reply = TooManyLarge("replies");
     response_ = {};
     response_.version(11);
     response_.result(reply.status);
@@ -211,6 +236,8 @@ class Session : public std::enable_shared_from_this<Session> {
     stream_.expires_after(kIdleMax);
     beast::http::async_write(stream_, response_,
                              [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
+                               self->response_ = {};
+                               self->EndLarge();
                                if (!error && keep_alive) return self->Read();
                                beast::error_code ignored;  // the peer may have disconnected already
                                self->stream_.socket().shutdown(Protocol::socket::shutdown_send, ignored);
@@ -260,10 +287,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Stream stream_;
   std::shared_ptr<Shared> shared_;
-  const std::string address_;  // of the peer; empty for a Unix socket
+  const std::string address_;  // of the peer, or HolderName; empty for a Unix socket
   const Holder holder_;
   platform::Peer peer_;
-  std::pair<std::string, std::size_t> large_;  // the client and the size of the large body that is counted
+  std::pair<LargeBytes*, std::size_t> large_{};  // the large body or reply that is counted
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   beast::http::response<beast::http::string_body> response_;
@@ -284,14 +311,28 @@ bool StartSession(asio::io_context& loop, platform::Fd connected, int family, st
   return true;
 }
 
+/// Whether another connection from this address may be served. A holder of a token counts as an address.
+bool HasPlace(const Shared& shared, const std::string& address) {
+  if (shared.connections >= shared.limits.connections) return false;
+  const auto others = shared.by_address.find(address);
+  return others == shared.by_address.end() || others->second < shared.limits.connections_per_address;
+}
+
+/// A session whose reply is held outlives its connection, so that limits of connections alone do not bound sessions.
+void AdoptInto(asio::io_context& loop, platform::Fd connected, const Holder& holder,
+               const std::shared_ptr<Shared>& shared) {
+  std::string name = HolderName(holder);
+  if (!HasPlace(*shared, name)) return;
+  (void)StartSession(loop, std::move(connected), AF_UNIX, std::move(name), holder, shared);
+}
+
 class AdoptingServer final : public Server {
  public:
   AdoptingServer(asio::io_context& loop, const Limits& limits, Handler handler)
-      : loop_(loop), shared_(std::make_shared<Shared>(Shared{loop, limits, std::move(handler), 0, {}})) {}
+      : loop_(loop), shared_(std::make_shared<Shared>(loop, limits, std::move(handler))) {}
   [[nodiscard]] std::uint16_t port() const override { return 0; }
   void Adopt(platform::Fd connected, const Holder& holder) override {
-    if (shared_->connections >= shared_->limits.connections) return;
-    (void)StartSession(loop_, std::move(connected), AF_UNIX, {}, holder, shared_);
+    AdoptInto(loop_, std::move(connected), holder, shared_);
   }
 
  private:
@@ -306,7 +347,7 @@ class Listening final : public Server {
         listener_(loop, listener.Release()),
         pause_(loop),
         family_(family),
-        shared_(std::make_shared<Shared>(Shared{loop, limits, std::move(handler), 0, {}})) {
+        shared_(std::make_shared<Shared>(loop, limits, std::move(handler))) {
     if (family != AF_UNIX) port_ = PortOf(listener_.native_handle());
     Wait();
   }
@@ -315,7 +356,7 @@ class Listening final : public Server {
   }
   [[nodiscard]] std::uint16_t port() const override { return port_; }
   void Adopt(platform::Fd connected, const Holder& holder) override {
-    (void)StartSession(loop_, std::move(connected), AF_UNIX, {}, holder, shared_);
+    AdoptInto(loop_, std::move(connected), holder, shared_);
   }
   void UnlinkAtEnd(std::string path) { unlink_ = std::move(path); }
 
@@ -348,10 +389,8 @@ class Listening final : public Server {
       platform::Fd accepted(::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&from), &from_bytes,
                                       SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!accepted) break;
-      if (shared_->connections >= shared_->limits.connections) continue;
       std::string address = AddressOf(from, from_bytes);
-      const auto others = shared_->by_address.find(address);
-      if (others != shared_->by_address.end() && others->second >= shared_->limits.connections_per_address) continue;
+      if (!HasPlace(*shared_, address)) continue;
       (void)StartSession(loop_, std::move(accepted), family_, std::move(address), {}, shared_);
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Wait();

@@ -27,18 +27,23 @@ using Handler = std::function<void(const Request&, Respond)>;
 /// the body is not read, and the connection is closed.
 using Refuse = std::function<std::optional<Reply>(const Request& head)>;
 
-/// Bodies up to this size may come on every connection.
+/// Bodies and replies up to this size may be under way on every connection.
 inline constexpr std::size_t kLargeBody = 64 * 1024;
 
 struct Limits {
-  std::size_t request_bytes = 64 * 1024;      // of a request's body
+  std::size_t request_bytes = 64 * 1024;  // of a request's body
+  /// With `too_large`: the limit of this request, at most `request_bytes`. Empty: it is the same for all.
+  std::function<std::size_t(const Request& head)> request_bytes_of{};
   std::size_t connections = 128;              // further connections are closed at once
-  std::size_t connections_per_address = 128;  // the same limit for each peer address; TCP only
+  std::size_t connections_per_address = 128;  // the same limit for each peer address and each holder of a token
   /// Bytes of the bodies over kLargeBody that are received or handled at the same time, of all clients and of one: the
   /// holder of a token, else a peer address or the user of a Unix socket. Further ones get status 503 before they are
   /// read.
   std::size_t large_bytes = std::size_t{512} << 20;
   std::size_t large_bytes_of_one = std::size_t{128} << 20;
+  /// The same for replies over kLargeBody that clients have not read yet. In place of further ones status 503 is sent.
+  std::size_t reply_bytes = std::size_t{512} << 20;
+  std::size_t reply_bytes_of_one = std::size_t{128} << 20;
   Refuse refuse{};  // empty: no request is refused
   /// Lines in the head of every reply, also of a reply to a malformed request.
   std::vector<std::pair<std::string, std::string>> headers{};
