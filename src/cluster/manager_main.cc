@@ -14,6 +14,7 @@
 #include "http/tls/server.h"
 #include "net/keys.h"
 #include "platform/files.h"
+#include "platform/process.h"
 #include "platform/service_end.h"
 #include "platform/service_options.h"
 
@@ -145,6 +146,7 @@ Result<Listening> Listen(boost::asio::io_context& loop, const cluster::Address& 
 }
 
 Status Serve(Flags flags) {
+  platform::RaiseFileLimit();  // a connection with TLS has three descriptors
   WEIR_TRY(cluster::Address address, cluster::ParseAddress(flags.listen));
   if (!flags.token.empty()) {
     WEIR_TRY(flags.manager.token, SecretIn(flags.token));
