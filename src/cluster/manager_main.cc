@@ -114,10 +114,8 @@ Result<std::string> KeysFor(const Flags& flags, const cluster::Address& address)
 constexpr std::size_t kConnectionsMax = 1'024, kConnectionsOfOneMax = 512;
 
 http::Limits LimitsOf(http::Refuse refuse) {
-  return {.request_bytes = modules::ModuleStore::kBlobBytesMax + (64U << 10),
-          .connections = kConnectionsMax,
-          .connections_per_address = kConnectionsOfOneMax,
-          .refuse = std::move(refuse)};
+  return modules::LimitBodies(
+      {.connections = kConnectionsMax, .connections_per_address = kConnectionsOfOneMax, .refuse = std::move(refuse)});
 }
 
 /// One of the two, and the port at which it listens.

@@ -118,12 +118,10 @@ Status Serve(Arguments& arguments) {
   boost::asio::io_context loop(1);
   const http::StopOnEnd stop(loop, std::move(end));
   WEIR_TRY(auto service, modules::Service::Start(loop, std::move(store), arguments.service));
-  WEIR_TRY(auto server,
-           http::Server::ListenUnix(loop, arguments.socket,
-                                    {.request_bytes = modules::ModuleStore::kBlobBytesMax, .connections = 256},
-                                    [&service](const http::Request& request, http::Respond respond) {
-                                      service->Handle(request, std::move(respond));
-                                    }));
+  WEIR_TRY(auto server, http::Server::ListenUnix(loop, arguments.socket, modules::LimitBodies({.connections = 256}),
+                                                 [&service](const http::Request& request, http::Respond respond) {
+                                                   service->Handle(request, std::move(respond));
+                                                 }));
   if (!arguments.is_member()) {
     loop.run();
     return Ok();

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/blob_worker.h"
 
+#include <fmt/format.h>
+
 #include <boost/asio/post.hpp>
 
 #include "http/json_api.h"
 
 namespace weir::modules {
+
+http::Limits LimitBodies(http::Limits limits) {
+  limits.request_bytes = ModuleStore::kBlobBytesMax;
+  limits.request_bytes_of = [](const http::Request& head) {
+    return head.path.starts_with("/v1/blobs/") ? ModuleStore::kBlobBytesMax : kTextRequestBytesMax;
+  };
+  limits.too_large = http::ErrorReply(Fail(
+      Errc::kInvalidArgument, fmt::format("the body is too large: a blob has at most {} MiB, any other body {} MiB",
+                                          ModuleStore::kBlobBytesMax >> 20, kTextRequestBytesMax >> 20)));
+  return limits;
+}
 
 BlobWorker::BlobWorker(boost::asio::io_context& loop, ModuleStore store)
     : loop_(loop), store_(std::move(store)), thread_([this] { Run(); }) {}

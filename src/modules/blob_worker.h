@@ -18,6 +18,11 @@
 
 namespace weir::modules {
 
+/// Largest body of a request that is not a blob. A loop parses such bodies.
+inline constexpr std::size_t kTextRequestBytesMax = 1u << 20;
+/// Sets the limits of bodies for a service with blobs: kBlobBytesMax for them, kTextRequestBytesMax for all others.
+http::Limits LimitBodies(http::Limits limits);
+
 class BlobWorker {
  public:
   static constexpr std::size_t kRequestsMax = 1024;

@@ -82,5 +82,17 @@ TEST_F(BlobWorkerTest, TheQueueIsBounded) {
   EXPECT_TRUE(RunUntil([&] { return got; }));
 }
 
+TEST(LimitBodies, OnlyABlobMayBeLarge) {
+  const http::Limits limits = LimitBodies({.connections = 7});
+  EXPECT_EQ(limits.connections, 7U);
+  EXPECT_EQ(limits.request_bytes, ModuleStore::kBlobBytesMax);
+  const auto most = [&](const std::string& path) { return limits.request_bytes_of({.method = "PUT", .path = path}); };
+  EXPECT_EQ(most("/v1/blobs/" + std::string(64, 'a')), ModuleStore::kBlobBytesMax);
+  for (const char* path : {"/v1/runs/blobs", "/v1/modules/m", "/v1/members/n/hello", "/v1/blobs"})
+    EXPECT_EQ(most(path), kTextRequestBytesMax) << path;
+  EXPECT_NE(limits.too_large->body.find("a blob has at most 64 MiB, any other body 1 MiB"), std::string::npos)
+      << limits.too_large->body;
+}
+
 }  // namespace
 }  // namespace weir::modules
