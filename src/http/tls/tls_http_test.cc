@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests over TLS: the server, the client and the tunnels between them.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
@@ -185,6 +186,43 @@ TEST(TlsHttp, AClientThatVanishesEndsItsTunnel) {
     ASSERT_TRUE(net::SendAll(**stream, std::as_bytes(std::span(half)), kPatience));
   }
   EXPECT_TRUE(Ask("127.0.0.1", service.port(), access, Put("x"), kPatience));
+}
+
+/// A stream whose other side reads nothing.
+class UnreadStream final : public net::Stream {
+ public:
+  UnreadStream() {
+    auto pair = MakeSocketPair();
+    EXPECT_TRUE(pair);
+    ends_ = std::move(*pair);
+    const std::vector<char> bytes(1 << 16);
+    while (::send(ends_.here.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
+  }
+  Result<std::size_t> TrySend(std::span<const iovec>) override { return ++sends_, std::size_t{0}; }
+  Result<std::size_t> TryReceive(std::span<std::byte>) override { return std::size_t{0}; }
+  bool AwaitSend(Duration) override { return false; }
+  bool AwaitReceive(Duration) override { return false; }
+  void Shutdown() override {}
+  [[nodiscard]] const std::string& peer() const override { return name_; }
+  [[nodiscard]] const std::string& peer_name() const override { return name_; }
+  [[nodiscard]] int fd() const override { return ends_.here.get(); }
+  [[nodiscard]] int sends() const { return sends_; }
+
+ private:
+  SocketPair ends_;
+  const std::string name_ = "the other side";
+  int sends_ = 0;
+};
+
+TEST(Tunnel, EndsWhenTheOtherSideDoesNotReadAndWaitsIdlyUntilThen) {
+  UnreadStream stream;
+  auto pair = MakeSocketPair();
+  ASSERT_TRUE(pair);
+  ASSERT_EQ(::send(pair->here.get(), "reply", 5, 0), 5);
+  pair->here.Reset();  // the server has written its last reply
+  RunTunnel(stream, pair->there, milliseconds(200));
+  EXPECT_GT(stream.sends(), 0);
+  EXPECT_LT(stream.sends(), 100);
 }
 
 TEST(ReadAccess, ATokensFileMustBePrivateAndWhole) {

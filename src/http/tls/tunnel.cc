@@ -4,16 +4,19 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <vector>
+
+#include "platform/clock.h"
 
 namespace weir::http::tls {
 namespace {
 
 constexpr std::size_t kBufferBytes = 64 << 10;
 /// An upper bound of each wait. A key update can make the stream ready without an event of its descriptor.
-constexpr int kWaitMs = 1'000;
+constexpr Duration kWaitMax = seconds(1);
 
 /// Bytes on the way in one direction.
 class Way {
@@ -38,7 +41,8 @@ std::optional<std::size_t> MovedBytes(ssize_t returned) {
 
 class Tunnel {
  public:
-  Tunnel(net::Stream& stream, int local) : stream_(stream), local_(local) {}
+  Tunnel(net::Stream& stream, int local, Duration patience)
+      : stream_(stream), local_(local), patience_(patience), sent_(platform::Now()) {}
 
   void Run() {
     for (;;) {
@@ -74,6 +78,7 @@ class Tunnel {
       if (came) out_.Came(*came);
       local_ended_ = !came;
       moved_ |= came && *came > 0;
+      sent_ = platform::Now();
     }
     if (!out_.empty()) {
       const iovec rest{out_.Rest().data(), out_.Rest().size()};
@@ -81,30 +86,38 @@ class Tunnel {
       if (!went) return false;
       out_.Went(*went);
       moved_ |= *went > 0;
+      if (*went > 0) sent_ = platform::Now();
     }
     return !local_ended_ || !out_.empty();
   }
-  /// False: the other side has vanished while bytes for the local socket wait.
+  /// False: the other side has vanished while bytes for the local socket wait, or does not read.
   bool Wait() {
+    Duration left = kWaitMax;
+    if (!out_.empty()) left = std::min(left, sent_ + patience_ - platform::Now());
+    if (left <= Duration{0}) return false;
     const auto events = [](bool to_read, bool to_write) {
       return static_cast<short>((to_read ? POLLIN : 0) | (to_write ? POLLOUT : 0));
     };
     pollfd watched[2] = {{stream_.fd(), events(in_.empty(), !out_.empty()), 0},
                          {local_, events(out_.empty() && !local_ended_, !in_.empty()), 0}};
-    if (::poll(watched, 2, kWaitMs) < 0 && errno != EINTR) return false;
+    // poll reports a socket whose other end is closed at once, also where it is asked for nothing.
+    if (watched[1].events == 0) watched[1].fd = -1;
+    if (::poll(watched, 2, static_cast<int>(left / milliseconds(1)) + 1) < 0 && errno != EINTR) return false;
     return in_.empty() || (watched[0].revents & (POLLHUP | POLLERR)) == 0;
   }
 
   net::Stream& stream_;
   const int local_;
+  const Duration patience_;
+  Instant sent_;  // when the stream last took bytes, or had none to take
   Way in_, out_;
   bool stream_ended_ = false, local_ended_ = false, moved_ = false;
 };
 
 }  // namespace
 
-void RunTunnel(net::Stream& stream, const platform::Fd& local) {
-  Tunnel(stream, local.get()).Run();
+void RunTunnel(net::Stream& stream, const platform::Fd& local, Duration patience) {
+  Tunnel(stream, local.get(), patience).Run();
   stream.Shutdown();
 }
 
