@@ -57,7 +57,10 @@ Result<Answer> Ask(const std::string& host, std::uint16_t port, const Access& ac
   }
   WEIR_TRY(const auto stream, net::StartTls(std::move(*connected), *access.identity, net::Role::kClient, left()));
   WEIR_TRY(SocketPair pair, MakeSocketPair());
-  std::thread tunnel([&] { RunTunnel(*stream, pair.there); });
+  std::thread tunnel([&] {
+    RunTunnel(*stream, pair.there);
+    pair.there.Reset();  // the client below sees that the connection has ended
+  });
   auto answer = AskOver(std::move(pair.here), fmt::format("{}:{}", host, port), call, left());
   stream->Shutdown();  // a server that does not read would keep the tunnel
   tunnel.join();

@@ -151,7 +151,9 @@ TEST(TlsHttp, OneNameDoesNotTakeTheOthersPlaces) {
   };
   const auto first = hold(), second = hold();
   ASSERT_TRUE(first && second);
-  EXPECT_FALSE(Ask("127.0.0.1", service.port(), lab, Put("x"), kPatience));
+  const auto refused = Ask("127.0.0.1", service.port(), lab, Put("x"), kPatience);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUnavailable) << refused.error().message;
   EXPECT_TRUE(Ask("127.0.0.1", service.port(), AccessAs(keys, TokenRole::kTenant, "lab2"), Put("x"), kPatience));
 }
 
