@@ -43,6 +43,19 @@ TEST(ProportionalShare, SharesOfSaturatingProgramsAreWithinThreeTenthsOfAPoint) 
   EXPECT_GT(t.node.DeviceUseSince(before), 0.97);
 }
 
+TEST(ProportionalShare, ARaisedWeightHoldsAtOnce) {
+  ModelNode node;
+  const VgpuId light = node.AddVgpu("light", {.weight = 1});
+  const VgpuId heavy = node.AddVgpu("heavy", {.weight = 10'000});
+  node.AddProcess(light, {.think = microseconds(100), .gpu = milliseconds(5)});
+  node.AddProcess(heavy, {.think = microseconds(100), .gpu = milliseconds(5)});
+  node.RunFor(seconds(2));
+  ASSERT_TRUE(node.Do(engine::SetVgpu{light, {.weight = 10'000}}));
+  auto before = node.Snapshot();
+  node.RunFor(seconds(2));
+  EXPECT_NEAR(node.ShareSince(before, light), 0.5, 2 * kPoint);
+}
+
 TEST(ProportionalShare, AStoppedProgramsTimeIsSharedInProportionWithinASecond) {
   Three t;
   Start(t, "proportional-share");

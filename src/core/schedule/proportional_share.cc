@@ -13,6 +13,7 @@ namespace {
 /// vGPUs with equal virtual times have had their shares.
 struct Service {
   double v = 0;
+  std::uint32_t weight = 0;  // at the last decision
   Duration used{}, reported{};
   QueuedWork::Probe probe;
   bool member = false;
@@ -89,6 +90,8 @@ class ProportionalShare final : public Policy {
     for (const VgpuView& vgpu : input.vgpus) {
       bool fresh = false;
       Service& service = services_.At(vgpu, fresh);
+      if (fresh) service.weight = vgpu.weight;
+      if (service.weight != vgpu.weight) SetWeight(service, vgpu.weight);
       const Duration used = fresh ? Duration{0} : vgpu.used - service.used;
       const Duration reported = fresh ? Duration{0} : vgpu.reported - service.reported;
       service.used = vgpu.used;
@@ -99,6 +102,13 @@ class ProportionalShare final : public Policy {
       const double in_flight = vgpu.in_flight > 1 ? vgpu.in_flight * static_cast<double>(vgpu.frame_gpu.count()) : 0;
       largest_step_ns_ = std::max({largest_step_ns_, static_cast<double>(std::max(used, reported).count()), in_flight});
     }
+  }
+
+  /// A vGPU with another weight is ahead of the centre, or behind it, by as much device time as before. What was served
+  /// at a small weight would otherwise count many times over at a large one.
+  void SetWeight(Service& service, std::uint32_t weight) const {
+    service.v = center_ + (service.v - center_) * service.weight / weight;
+    service.weight = weight;
   }
 
   /// Moves the centre, which is the weighted mean virtual time of the members. Members are the vGPUs that were active

@@ -133,6 +133,31 @@ TEST(ProportionalShare, WhereDecisionsComeLateTheQuantumLastsUntilTheNext) {
   EXPECT_EQ(b.verdicts[1].allowance, milliseconds(6));
 }
 
+TEST(ProportionalShare, WhatWasServedAtASmallWeightDoesNotCountMoreAtALargeOne) {
+  ShareBench b = Two();
+  b.views[0].weight = 1;
+  b.views[1].weight = kWeightMax;
+  b.Decide();
+  b.views[0].used += milliseconds(5);
+  b.now += milliseconds(1);
+  b.Decide();
+  b.views[0].weight = kWeightMax;
+  b.Decide();
+  EXPECT_LT(b.verdicts[0].allowance, Duration{0}) << "it is ahead";
+  EXPECT_GE(b.verdicts[0].allowance, -milliseconds(10)) << "by its 5 ms, and not by 10,000 times as much";
+}
+
+TEST(ProportionalShare, OtherWeightsInTheSameProportionChangeNothing) {
+  ShareBench b = Two();
+  b.views[1].used = milliseconds(8);
+  b.now += milliseconds(1);
+  b.Decide();
+  for (VgpuView& vgpu : b.views) vgpu.weight *= 100;
+  b.Decide();
+  EXPECT_NEAR(MillisecondsOf(b.verdicts[1].allowance), -6, 1e-3);
+  EXPECT_NEAR(MillisecondsOf(b.verdicts[0].allowance), 3, 1e-3);
+}
+
 TEST(ProportionalShare, PollsOnlyUnderContention) {
   ShareBench b = Two();
   EXPECT_EQ(b.Decide(), b.now + milliseconds(1));
