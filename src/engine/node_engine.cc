@@ -82,15 +82,11 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   vgpu->name = event.name;
   vgpu->settings = event.settings;
   vgpu->device = device;
+  WEIR_TRY_STATUS(CheckMemory(*vgpu, vgpu->settings));
   if (Status sold = device->sales->Add(vgpu->id, vgpu->settings.cap, event.sale, event.restored); !sold)
     return WithBuyers(std::move(sold).error(), *device, vgpu->id);
-  if (device->memory) {
-    const VgpuSettings& promised = vgpu->settings;
-    if (Status added = device->memory->balloon.Add(vgpu->id, promised.memory_min, promised.memory_max); !added) {
-      device->sales->Remove(vgpu->id);
-      return Of(vgpu->name, std::move(added).error());
-    }
-  }
+  if (device->memory)
+    WEIR_CHECK(device->memory->balloon.Add(vgpu->id, vgpu->settings.memory_min, vgpu->settings.memory_max).has_value());
   device->Place(*vgpu);
   next_id_ = std::max(next_id_, vgpu->id.value + 1);
   actions.created = vgpu->id;
@@ -104,16 +100,13 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   WEIR_TRY(Vgpu_ * vgpu, Get(event.id));
   WEIR_TRY_STATUS(CheckSettings(event.settings));
   WEIR_TRY_STATUS(CheckPromise(*vgpu->device, vgpu, event.settings));
-  const Share before = vgpu->settings.cap;
+  WEIR_TRY_STATUS(CheckMemory(*vgpu, event.settings));
   if (Status sold = vgpu->device->sales->SetCeiling(vgpu->id, event.settings.cap); !sold)
     return WithBuyers(std::move(sold).error(), *vgpu->device, vgpu->id);
   if (vgpu->device->memory) {
     const auto bounds =
         vgpu->device->memory->balloon.SetBounds(vgpu->id, event.settings.memory_min, event.settings.memory_max);
-    if (!bounds) {
-      static_cast<void>(vgpu->device->sales->SetCeiling(vgpu->id, before));
-      return Of(vgpu->name, bounds.error());
-    }
+    WEIR_CHECK(bounds.has_value());
     vgpu->memory_asks_at = {};
     if (bounds->slots > 0) Say(*bounds, *vgpu->device, actions);
   }

@@ -227,6 +227,7 @@ class NodeEngine {
   void Redecide(Instant now, Actions& actions);
   static Error WithBuyers(Error refused, const Device_& device, VgpuId asking);
   void SeeSales(Instant now, Device_& device, Actions& actions);
+  static Status CheckMemory(const Vgpu_& vgpu, const VgpuSettings& asked);
   void SeeMemory(Instant now, Device_& device, Actions& actions);
   void AskMemory(Instant now, Vgpu_& vgpu, Actions& actions);
   Result<std::unique_ptr<Memory_>> MakeMemory(const Device_& device, const SetMemory& set, std::uint32_t slots) const;

@@ -209,6 +209,14 @@ void NodeEngine::SeeMemory(Instant now, Device_& device, Actions& actions) {
   if (!memory.needs.empty()) actions.look_again = std::min({actions.look_again, next, turn});
 }
 
+/// Whether the vGPU, which may be new, can have these limits of elastic memory.
+Status NodeEngine::CheckMemory(const Vgpu_& vgpu, const VgpuSettings& asked) {
+  if (!vgpu.device->memory) return Ok();
+  Status may = vgpu.device->memory->balloon.Check(vgpu.id, asked.memory_min, asked.memory_max);
+  if (!may) return Of(vgpu.name, std::move(may).error());
+  return Ok();
+}
+
 /// Elastic memory of `slots` slots, in which each vGPU of the device holds its minimum.
 Result<std::unique_ptr<NodeEngine::Memory_>> NodeEngine::MakeMemory(const Device_& device, const SetMemory& set,
                                                                     std::uint32_t slots) const {

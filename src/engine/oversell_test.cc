@@ -48,6 +48,35 @@ TEST(Strict, NothingIsSoldTwice) {
   EXPECT_DOUBLE_EQ(StatusOf(node, *node.engine().Find("b")).settings.cap.Fraction(), 0.4) << "nothing has changed";
 }
 
+/// Settings that no device with four slots of elastic memory can have.
+VgpuSettings WithTooMuchMemory(double ceiling) {
+  VgpuSettings settings = Sold(ceiling);
+  settings.memory_min = Bytes{8 * kSlotBytes.count};
+  return settings;
+}
+
+TEST(Sales, AChangeThatIsRefusedForItsMemoryChangesNeitherSaleNorCap) {
+  for (const OversellMode mode : {OversellMode::kStrict, OversellMode::kStatic}) {
+    ModelNode node;
+    Oversell(node, mode);
+    ASSERT_TRUE(node.Do(SetMemory{"", Bytes{4 * kSlotBytes.count}, {}, 1}).has_value());
+    for (const char* name : {"a", "b"})
+      ASSERT_TRUE(node.Do(CreateVgpu{.name = name, .device = "", .settings = Sold(0.8), .id = {}, .restored = true})
+                      .has_value());
+    const VgpuId a = *node.engine().Find("a");
+    const double cap = StatusOf(node, a).cap_now.Fraction();
+    for (const double asked : {0.3, 1.0}) {
+      EXPECT_FALSE(node.Do(SetVgpu{a, WithTooMuchMemory(asked)}).has_value());
+      EXPECT_EQ(StatusOf(node, a).cap_now.Fraction(), cap) << core::NameOf(mode);
+      EXPECT_EQ(StatusOf(node, a).sale, Sale::kGuaranteed) << core::NameOf(mode);
+    }
+    const double sold = DeviceOf(node).sold;
+    EXPECT_FALSE(
+        node.Do(CreateVgpu{.name = "c", .device = "", .settings = WithTooMuchMemory(0.1), .id = {}}).has_value());
+    EXPECT_EQ(DeviceOf(node).sold, sold);
+  }
+}
+
 TEST(Strict, IsRefusedOnAnOversoldDevice) {
   ModelNode node;
   node.AddVgpu("a", Sold(0.8));

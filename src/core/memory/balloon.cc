@@ -130,6 +130,11 @@ void Balloon::Enter(VgpuId id, SlotRange bounds) {
   members_.insert(at, Ballooned{.id = id, .min = bounds.first, .max = bounds.count});
 }
 
+Status Balloon::Check(VgpuId id, Bytes min, Bytes max) const {
+  WEIR_TRY_STATUS(Bounds(id, min, max));
+  return Ok();
+}
+
 Status Balloon::Add(VgpuId id, Bytes min, Bytes max) {
   WEIR_TRY(const SlotRange bounds, Bounds(id, min, max));
   WEIR_TRY_STATUS(arena_.Add(id, bounds.first, bounds.count));

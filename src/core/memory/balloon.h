@@ -189,6 +189,8 @@ class Balloon {
   /// kResourceExhausted if the minimum can't be guaranteed (the message gives the amount that can), and with
   /// kInvalidArgument if the limits contradict each other or exceed the device.
   Status Add(VgpuId id, Bytes min, Bytes max);
+  /// Fails where Add of this vGPU would fail, or SetBounds of one that was added.
+  [[nodiscard]] Status Check(VgpuId id, Bytes min, Bytes max) const;
   /// Changes the limits, also of a running program; the vGPU then holds at least `min` and at most `max`. Fails like
   /// Add, and with kNotFound for an unknown vGPU.
   Result<BalloonNote> SetBounds(VgpuId id, Bytes min, Bytes max);
