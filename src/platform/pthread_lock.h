@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds a pthread mutex. Used instead of std::mutex because code in a tenant's process must be able to abandon a mutex
-// in the child of a fork, in any state, and start with a new one.
+// Holds a pthread mutex, for code in a tenant's process that also waits for a condition. Other code there uses mutex.h.
+// The child of a fork must be able to abandon the mutex in any state and start with a new one, so it is no std::mutex.
 #pragma once
 
 #include <pthread.h>
