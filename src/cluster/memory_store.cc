@@ -11,7 +11,10 @@ namespace weir::cluster {
 namespace {
 
 constexpr std::size_t kJournalBytesMax = 1U << 30;
-constexpr std::size_t kLinesAtLeast = 10'000;  // minimum number of lines before the journal is rewritten
+// The journal is rewritten when it has four times as many lines as records and more than this, or four times its size
+// after the last rewrite and more than this.
+constexpr std::size_t kLinesAtLeast = 10'000;
+constexpr std::size_t kBytesAtLeast = 16U << 20;
 
 }  // namespace
 
@@ -64,16 +67,21 @@ Status MemoryStore::Rewrite(std::uint64_t fence, std::span<const Change> changes
   journal_ = {*calls_, calls_->Open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC, 0)};
   if (!journal_) return platform::ErrnoError("opening " + path_, errno);
   lines_ = records_.size() + 1;
+  bytes_ = rewritten_bytes_ = all.size();
   return Ok();
 }
 
 Status MemoryStore::Append(std::uint64_t fence, std::span<const Change> changes) {
   if (path_.empty()) return Ok();
-  if (!journal_ || (lines_ > kLinesAtLeast && lines_ > 4 * records_.size())) return Rewrite(fence, changes);
-  Status status = platform::WriteAll(*calls_, journal_.get(), writer_.Line(fence, changes), path_);
+  const bool is_long = lines_ > kLinesAtLeast && lines_ > 4 * records_.size();
+  const bool is_large = bytes_ > kBytesAtLeast && bytes_ > 4 * rewritten_bytes_;
+  if (!journal_ || is_long || is_large) return Rewrite(fence, changes);
+  const std::string line = writer_.Line(fence, changes);
+  Status status = platform::WriteAll(*calls_, journal_.get(), line, path_);
   if (status && calls_->Fdatasync(journal_.get()) != 0) status = platform::ErrnoError("syncing " + path_, errno);
   if (!status) journal_ = {};
   ++lines_;
+  bytes_ += line.size();
   return status;
 }
 

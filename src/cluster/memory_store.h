@@ -43,8 +43,9 @@ class MemoryStore final : public StateStore {
   platform::Fd lock_;
   platform::CalledFd journal_;  // invalid: the journal must be rewritten
   JournalWriter writer_;
-  std::size_t lines_ = 0;
-  std::uint64_t fence_ = 0;
+  std::size_t lines_ = 0, bytes_ = 0;  // of the journal
+  std::size_t rewritten_bytes_ = 0;    // its size after the last rewrite
+  std::uint64_t fence_ = 0;            // number of the last write
   std::optional<Leader> leader_;
   std::map<std::string, std::string> records_;
 };
