@@ -116,6 +116,19 @@ TEST(MemoryState, AFormerLeaderCannotWrite) {
   EXPECT_TRUE(store.Read()->empty());
 }
 
+TEST_F(StateJournal, TheNextFenceIsBeyondAllWrites) {
+  constexpr std::uint64_t kWrites = 5;
+  std::uint64_t fence = 0;
+  {
+    const auto store = MemoryStore::Open(Path("state")).value();
+    const Lead lead = store->TakeLead("a:1", {}).value();
+    fence = lead.fence;
+    for (std::uint64_t i = 0; i < kWrites; ++i) ASSERT_TRUE(store->Write(lead, std::vector{Set("k", "v")}));
+    EXPECT_TRUE(store->KeepLead(lead)) << "its fence stays";
+  }
+  EXPECT_GT(MemoryStore::Open(Path("state")).value()->TakeLead("a:1", {})->fence, fence + kWrites);
+}
+
 TEST(ClusterJson, RecordsComeBackAsTheyWere) {
   engine::ClusterRun run{
       .id = "r", .number = 7, .attempt = 2, .state = engine::RunState::kFailed, .node = "n", .device = "d"};

@@ -120,7 +120,9 @@ Result<std::vector<Entry>> MemoryStore::Read() {
 Status MemoryStore::Write(const Lead& lead, std::span<const Change> changes) {
   const std::lock_guard guard(mutex_);
   if (!leader_ || leader_->fence != lead.fence) return Fail(Errc::kBusy, "another manager has the lead");
-  WEIR_TRY_STATUS(Append(fence_, changes));
+  // As etcd's revision, so that the next lead's fence, and numbers of runs that begin with it, are beyond this write.
+  WEIR_TRY_STATUS(Append(fence_ + 1, changes));
+  ++fence_;
   for (const Change& change : changes) {
     if (change.value)
       records_[change.key] = *change.value;

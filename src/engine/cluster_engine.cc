@@ -11,7 +11,8 @@
 namespace weir::engine {
 namespace {
 
-/// A run's number is the fencing token of the leader, shifted by this, and a count: 2^20 runs for each token.
+/// A run's number is the fencing token of the leader, shifted by this, and a count. The token grows with each write of
+/// at most kChangesMax records, so that the count does not reach the numbers of the next leader.
 constexpr unsigned kNumberShift = 20;
 
 }  // namespace
