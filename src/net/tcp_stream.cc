@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "net/tcp_socket.h"
 #include "net/without_sigpipe.h"
@@ -133,6 +134,28 @@ std::string AddressText(const addrinfo& address) {
                                                                                                                 : "?";
 }
 
+/// Tries every address of the name in turn. `failed`: the errno of each that was tried in vain.
+Result<Fd> ConnectAny(const Endpoint& to, Duration timeout, std::vector<int>& failed) {
+  WEIR_TRY(const AddressList addresses, AddressesOf(to, 0));
+  const Instant deadline = platform::Now() + timeout;
+  int left = 0;
+  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) ++left;
+  std::string tried;
+  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next, --left) {
+    Fd connected;
+    // The remaining time is divided among the remaining addresses, so that one that never answers does not use it all.
+    const int error = ConnectOne(*a, (deadline - platform::Now()) / left, connected);
+    if (error == 0) return connected;
+    failed.push_back(error);
+    tried += (tried.empty() ? "" : ", ") + platform::ErrnoError(AddressText(*a), error).message;
+  }
+  const bool in_time = failed.empty() || failed.back() != ETIMEDOUT;
+  return Fail(in_time ? Errc::kUnavailable : Errc::kTimeout,
+              fmt::format("cannot connect to {} ({}); check that the node listens on that port, and that no firewall "
+                          "is between",
+                          EndpointText(to), tried));
+}
+
 /// Listens on one address. TcpListener::Listen retries with IPv4 on a kernel without IPv6.
 Result<Fd> ListenOn(const addrinfo& address, const std::string& text) {
   Fd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -162,22 +185,14 @@ Result<std::uint16_t> PortOf(int fd) {
 }  // namespace
 
 Result<Fd> ConnectSocket(const Endpoint& to, Duration timeout) {
-  WEIR_TRY(const AddressList addresses, AddressesOf(to, 0));
-  const Instant deadline = platform::Now() + timeout;
-  int left = 0, failed = 0;
-  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) ++left;
-  std::string tried;
-  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next, --left) {
-    Fd connected;
-    // The remaining time is divided among the remaining addresses, so that one that never answers does not use it all.
-    failed = ConnectOne(*a, (deadline - platform::Now()) / left, connected);
-    if (failed == 0) return connected;
-    tried += (tried.empty() ? "" : ", ") + platform::ErrnoError(AddressText(*a), failed).message;
-  }
-  return Fail(failed == ETIMEDOUT ? Errc::kTimeout : Errc::kUnavailable,
-              fmt::format("cannot connect to {} ({}); check that the node listens on that port, and that no firewall "
-                          "is between",
-                          EndpointText(to), tried));
+  std::vector<int> failed;
+  return ConnectAny(to, timeout, failed);
+}
+
+bool RefusesConnections(const Endpoint& to, Duration timeout) {
+  std::vector<int> failed;
+  const auto connected = ConnectAny(to, timeout, failed);
+  return !connected && !failed.empty() && std::ranges::all_of(failed, [](int error) { return error == ECONNREFUSED; });
 }
 
 Result<std::unique_ptr<Stream>> ConnectTcp(const Endpoint& to, Duration timeout) {

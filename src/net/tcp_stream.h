@@ -14,6 +14,9 @@ namespace weir::net {
 /// this machine. Blocks for at most `timeout` plus the time of the name lookup.
 Result<platform::Fd> ConnectSocket(const Endpoint& to, Duration timeout);
 
+/// Whether a machine answers there and says that no process listens. False: one listens, or it is unknown.
+bool RefusesConnections(const Endpoint& to, Duration timeout);
+
 Result<std::unique_ptr<Stream>> ConnectTcp(const Endpoint& to, Duration timeout);
 
 /// A stream without TLS: peer_name() is empty.

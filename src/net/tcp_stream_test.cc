@@ -55,6 +55,20 @@ TEST(TcpListener, ReportsAPortInUse) {
   EXPECT_NE(second.error().message.find("another program uses that port"), std::string::npos) << second.error().message;
 }
 
+TEST(RefusesConnections, IsTrueOnlyWhereAMachineSaysThatNobodyListens) {
+  Endpoint at{"127.0.0.1", ""};
+  {
+    auto listener = TcpListener::Listen({"127.0.0.1", "0"});
+    ASSERT_TRUE(listener);
+    at.port = std::to_string(listener->port());
+    EXPECT_FALSE(RefusesConnections(at, kPatience));
+  }
+  EXPECT_TRUE(RefusesConnections(at, kPatience));
+  const Endpoint unreachable{"255.255.255.255", at.port};
+  EXPECT_EQ(CodeOf(ConnectTcp(unreachable, kPatience)), Errc::kUnavailable);
+  EXPECT_FALSE(RefusesConnections(unreachable, kPatience));
+}
+
 TEST(ConnectTcp, ReportsTheAddressAndWhatToCheck) {
   std::string port;
   {
