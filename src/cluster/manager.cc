@@ -28,7 +28,7 @@ Manager::Manager(boost::asio::io_context& loop, StateStore& store, modules::Modu
       blob_worker_(loop, blobs_) {
   const std::weak_ptr<bool> alive = alive_;
   keeper_ = std::make_unique<LeadKeeper>(
-      loop_, store_, options_.self, options_.tls,
+      loop_, store_, options_.self,
       LeadKeeper::Callbacks{.leads =
                                 [this, alive](Lead lead, const std::vector<Entry>& entries) {
                                   if (!alive.expired()) TakeLead(lead, entries);

@@ -67,8 +67,8 @@ void Manager::Handle(const http::Request& request, http::Respond respond) {
 
 void Manager::Dispatch(const http::Request& request, http::Respond respond) {
   const http::Route route(request);
-  // Other managers send this request to learn whether this process runs. It needs no token, because the reply says only
-  // whether this manager leads.
+  // This request tells whether this process runs. It needs no token, because the reply says only whether this manager
+  // leads.
   if (route.Is("GET", "/v1/alive")) return respond(http::JsonReply({{"leads", engine_ != nullptr}}));
   if (auto refusal = Refusal(request)) return respond(std::move(*refusal));
   if (engine_ && keeper_->LeadIsOver()) {

@@ -4,7 +4,6 @@
 #include <boost/asio/post.hpp>
 
 #include "cluster/addresses.h"
-#include "http/client.h"
 #include "net/tcp_stream.h"
 #include "platform/clock.h"
 
@@ -22,9 +21,8 @@ constexpr Duration kWriteMax = seconds(10);
 
 }  // namespace
 
-LeadKeeper::LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, bool tls,
-                       Callbacks callbacks)
-    : loop_(loop), store_(store), self_(std::move(self)), tls_(tls), callbacks_(std::move(callbacks)), thread_([this] {
+LeadKeeper::LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Callbacks callbacks)
+    : loop_(loop), store_(store), self_(std::move(self)), callbacks_(std::move(callbacks)), thread_([this] {
         Run();
       }) {}
 
@@ -51,16 +49,10 @@ bool LeadKeeper::Pause(Duration time) {
   return !ends_ && !again_;
 }
 
-bool LeadKeeper::SomebodyListensAt(const std::string& leader) const {
+/// Whether no process listens there. A leader that does not answer may be slow or out of reach; its lease decides.
+bool LeadKeeper::IsGone(const std::string& leader) {
   const auto address = ParseAddress(leader);
-  if (!address) return true;  // its lease decides
-  if (tls_) {                 // a manager has no token for another one; that its port takes connections is enough
-    const auto connected = net::ConnectSocket({address->host, std::to_string(address->port)}, kProbeMax);
-    return connected || connected.error().code != Errc::kUnavailable;
-  }
-  const auto answer = http::AskTcp(address->host, address->port, {.method = "GET", .target = "/v1/alive"}, kProbeMax);
-  // A leader that does not answer in time may be slow; its lease decides.
-  return answer || answer.error().code != Errc::kUnavailable;
+  return address && net::RefusesConnections({address->host, std::to_string(address->port)}, kProbeMax);
 }
 
 void LeadKeeper::Follow() {
@@ -85,7 +77,7 @@ void LeadKeeper::Follow() {
     const std::string who = *leader ? (*leader)->holder : "";
     if (*leader && who != self_) {
       tell(who, "");
-      gone = who == watched && !SomebodyListensAt(who) ? gone + 1 : 0;
+      gone = who == watched && IsGone(who) ? gone + 1 : 0;
       watched = who;
       if (gone < kGoneAfter) continue;
     }

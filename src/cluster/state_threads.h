@@ -22,8 +22,8 @@ class LeadKeeper {
     std::function<void(Lead, std::vector<Entry>)> leads;               // with all stored records
     std::function<void(std::string leader, std::string why)> follows;  // empty leader: no manager leads
   };
-  /// `self`: the address at which this manager answers. `tls`: so do the others. Calls back in the loop's thread.
-  LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, bool tls, Callbacks callbacks);
+  /// `self`: the address at which this manager answers. Calls back in the loop's thread.
+  LeadKeeper(boost::asio::io_context& loop, StateStore& store, std::string self, Callbacks callbacks);
   /// Gives up the lead.
   ~LeadKeeper();
   LeadKeeper(const LeadKeeper&) = delete;
@@ -40,12 +40,11 @@ class LeadKeeper {
   void Follow();
   void KeepTo(const Lead& lead);
   bool Pause(Duration time);  // false: the thread must end or start again
-  [[nodiscard]] bool SomebodyListensAt(const std::string& leader) const;
+  [[nodiscard]] static bool IsGone(const std::string& leader);
 
   boost::asio::io_context& loop_;
   StateStore& store_;
   const std::string self_;
-  const bool tls_;
   const Callbacks callbacks_;
   std::mutex mutex_;
   std::condition_variable changed_;

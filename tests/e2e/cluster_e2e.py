@@ -254,6 +254,21 @@ class WithEtcd(ClusterTest):
         self.assertEqual({run["state"] for run in results}, {"done"})
         self.assertEqual([run["text"] for run in results], [f"0.{i % 10}" for i in range(40)])
 
+    def test_a_leader_that_was_replaced_notices_it_without_a_write(self):
+        etcd = Etcd(self.processes).start_all()
+        manager = Manager(self.processes, "m", free_ports(1)[0], "--etcd", etcd.addresses).start()
+        self.client = client = Client([manager])
+
+        wait_for(lambda: "serves" in self.processes.log("m"), "the manager serves")
+
+        def fence():
+            return client.once(manager.address, "GET", "/v1/cluster")[1].get("fence")
+        before = wait_for(fence, "the manager leads")
+        subprocess.run(["etcdctl", "--endpoints", etcd.addresses, "put", "weir/leader", f"127.0.0.1:{free_ports(1)[0]}"],
+                       env={**os.environ, "ETCDCTL_API": "3"}, check=True, capture_output=True, timeout=PATIENCE)
+        # Nobody listens at the other leader's address, so that the manager takes the lead again.
+        wait_for(lambda: (fence() or before) > before, "the manager follows and leads again")
+        self.assertIn("leads no more: the lead is over: 127.0.0.1:", self.processes.log("m"))
 
     def test_with_tls_a_password_and_a_token_that_expires(self):
         folder = self.processes.folder

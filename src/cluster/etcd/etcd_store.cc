@@ -115,7 +115,11 @@ class EtcdStore final : public StateStore {
       if (answered || !status.ok()) return answered ? grpc::Status::OK : status;
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "no answer");
     }));
-    return response.ttl() > 0 ? Ok() : Status(Fail(Errc::kNotFound, "the lead is over: its lease has ended"));
+    if (response.ttl() <= 0) return Fail(Errc::kNotFound, "the lead is over: its lease has ended");
+    // Another manager that finds no process at this one's address takes the lead although the lease goes on.
+    WEIR_TRY(const std::optional<Leader> leader, WhoLeads());
+    if (leader && leader->fence == lead.fence) return Ok();
+    return Fail(Errc::kNotFound, "the lead is over: " + (leader ? leader->holder + " leads" : "no manager leads"));
   }
 
   void GiveUpLead(const Lead& lead) override {
