@@ -11,6 +11,14 @@
 #include "platform/unix_socket.h"
 
 namespace weir::modules {
+namespace {
+
+/// Frames that are handled before other work of the loop, so that a host that sends without end does not hold it.
+constexpr int kFramesAtOnce = 16;
+/// More than a socket holds. A process that the host has left behind may still send.
+constexpr int kLastFramesMax = 4'096;
+
+}  // namespace
 
 HostProcess::HostProcess(boost::asio::io_context& loop, Events events)
     : events_(std::move(events)), socket_watch_(loop), process_watch_(loop) {}
@@ -64,24 +72,24 @@ void HostProcess::Kill() {
   if (pid_ != 0) ::kill(pid_, SIGKILL);
 }
 
-bool HostProcess::Drain() {
+bool HostProcess::Drain(int frames_max) {
   const auto alive = alive_;
-  for (;;) {
+  for (int i = 0; i < frames_max && *alive; ++i) {
     auto packet = platform::ReceivePacket(socket_.get(), kFrameBytesMax);
     if (!packet) return packet.error().code == Errc::kTimeout;
     if (packet->bytes.empty()) return false;
     auto frame = DecodeFrame(packet->bytes);
     if (!frame) return false;
     events_.frame(*std::move(frame), std::move(packet->fds));
-    if (!*alive) return true;
   }
+  return true;
 }
 
 void HostProcess::WatchSocket() {
   socket_watch_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                            [this, alive = alive_](const boost::system::error_code& error) {
                              if (error || !*alive) return;
-                             if (Drain()) {
+                             if (Drain(kFramesAtOnce)) {
                                if (*alive) WatchSocket();
                              } else {
                                Kill();
@@ -93,7 +101,7 @@ void HostProcess::WatchEnd() {
   process_watch_.async_wait(
       boost::asio::posix::stream_descriptor::wait_read, [this, alive = alive_](const boost::system::error_code& error) {
         if (error || !*alive) return;
-        Drain();
+        Drain(kLastFramesMax);
         if (!*alive) return;
         int status = 0;
         ::waitpid(pid_, &status, 0);

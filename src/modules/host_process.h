@@ -54,8 +54,8 @@ class HostProcess {
   HostProcess(boost::asio::io_context& loop, Events events);
   void WatchSocket();
   void WatchEnd();
-  /// Handles all packets received so far. False: the host sent a malformed frame or closed the socket.
-  bool Drain();
+  /// Handles packets received so far. False: the host sent a malformed frame or closed the socket.
+  bool Drain(int frames_max);
 
   Events events_;
   pid_t pid_ = 0;

@@ -110,10 +110,8 @@ void RunBook::End(Run& run, RunStage stage, Instant now, std::vector<BookAction>
 }
 
 void RunBook::Finish(DeviceId device, RunId number, RunResult result, Instant now, std::vector<BookAction>& actions) {
-  const auto found = runs_.find(number);
-  if (found == runs_.end()) return;
-  Run& run = found->second;
-  if (run.stage != RunStage::kRunning || run.device != device) return;
+  if (FindRunning(device, number) == nullptr) return;
+  Run& run = runs_.at(number);
   const double span_ms = SecondsOf(now - run.started) * 1e3;
   const bool learned = run.spec.measured && !result.error;
   const core::RunSeen seen =
@@ -189,6 +187,11 @@ const Run* RunBook::Find(const std::string& id) const {
 const Run* RunBook::Find(RunId run) const {
   const auto found = runs_.find(run);
   return found == runs_.end() ? nullptr : &found->second;
+}
+
+const Run* RunBook::FindRunning(DeviceId device, RunId number) const {
+  const Run* run = Find(number);
+  return run != nullptr && run->stage == RunStage::kRunning && run->device == device ? run : nullptr;
 }
 
 std::vector<const Run*> RunBook::Runs() const {

@@ -102,6 +102,8 @@ class RunBook {
 
   [[nodiscard]] const Run* Find(const std::string& id) const;
   [[nodiscard]] const Run* Find(core::RunId run) const;
+  /// Null unless the run is running on that device, whose host alone may report it.
+  [[nodiscard]] const Run* FindRunning(DeviceId device, core::RunId run) const;
   [[nodiscard]] std::vector<const Run*> Runs() const;          // in order of submission
   [[nodiscard]] bool UsesBlob(const std::string& blob) const;  // by a run that has not ended
 

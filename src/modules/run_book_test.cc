@@ -62,6 +62,17 @@ TEST_F(Books, AcceptARepeatedRunButNotAnotherOneWithItsId) {
   EXPECT_EQ(refused.error().code, Errc::kAlreadyExists);
 }
 
+TEST_F(Books, OnlyTheHostOfARunningRunMayReportIt) {
+  Submit("a");
+  EXPECT_EQ(book_.FindRunning(kFirst, Of("a").number), nullptr) << "it waits";
+  Add(kFirst);
+  EXPECT_EQ(book_.FindRunning(kFirst, Of("a").number), &Of("a"));
+  EXPECT_EQ(book_.FindRunning(kSecond, Of("a").number), nullptr);
+  EXPECT_EQ(book_.FindRunning(kFirst, RunId{99}), nullptr);
+  Finish("a");
+  EXPECT_EQ(book_.FindRunning(kFirst, Of("a").number), nullptr) << "it is done";
+}
+
 TEST_F(Books, BlameTheRunThatCrashedAndRunTheOthersAgain) {
   Add(kFirst);
   Submit("guilty");

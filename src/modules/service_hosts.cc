@@ -108,8 +108,8 @@ void Service::OnFrame(Slot& slot, HostFrame frame, const std::vector<platform::F
     OnDone(slot, *done, fds);
   } else if (auto* failed = std::get_if<FailedFrame>(&frame)) {
     // Reading a blob from the store sets a damaged file aside. Once for each run: a host may send anything.
-    const Run* run = book_.Find(core::RunId{failed->run});
-    if (failed->code == Errc::kIo && run != nullptr && !run->over() && run->device == slot.id)
+    const Run* run = book_.FindRunning(slot.id, core::RunId{failed->run});
+    if (failed->code == Errc::kIo && run != nullptr)
       for (const std::string& blob : {run->spec.blob, run->spec.input})
         if (!blob.empty()) blobs_.Get(blob, [](const Result<std::string>&) {});
     book_.Finish(slot.id, core::RunId{failed->run},
@@ -155,6 +155,8 @@ void Service::OnDevice(Slot& slot, const DeviceFrame& frame) {
 }
 
 void Service::OnDone(Slot& slot, const DoneFrame& frame, const std::vector<platform::Fd>& fds) {
+  // Once for each run, because a host may send anything and each output takes room in the store.
+  if (book_.FindRunning(slot.id, core::RunId{frame.run}) == nullptr) return;
   RunResult result{.text = frame.text, .measured = frame.measured};
   if (frame.output_bytes > 0) {
     const auto stored = [&]() -> Result<ModuleStore::Stored> {
