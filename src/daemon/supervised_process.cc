@@ -12,7 +12,6 @@
 
 #include "daemon/reaper.h"
 #include "platform/clock.h"
-#include "platform/process.h"
 #include "platform/spawn.h"
 
 namespace weir::daemon {
@@ -37,12 +36,12 @@ std::string EndOf(int status) {
 }  // namespace
 
 Result<std::unique_ptr<SupervisedProcess>> SupervisedProcess::Start(boost::asio::io_context& loop, std::string name,
-                                                                    std::vector<std::string> argv,
-                                                                    ServiceRights rights) {
+                                                                    std::vector<std::string> argv, ServiceRights rights,
+                                                                    OpenProcess open) {
   if (argv.front().empty())
     return Fail(Errc::kNotFound, "this daemon has no " + name + ": its program is not installed beside weir");
   std::unique_ptr<SupervisedProcess> kept(
-      new SupervisedProcess(loop, std::move(name), std::move(argv), std::move(rights)));
+      new SupervisedProcess(loop, std::move(name), std::move(argv), std::move(rights), std::move(open)));
   WEIR_TRY_STATUS(kept->Spawn());
   return kept;
 }
@@ -72,8 +71,16 @@ void SupervisedProcess::OnFileRequest() {
 Status SupervisedProcess::Spawn() {
   platform::Fd theirs;
   WEIR_TRY(const platform::SpawnSpec spec, Spec(theirs));
-  WEIR_TRY(pid_, platform::Spawn(spec));
-  WEIR_TRY(process_, platform::OpenPidFd(pid_));
+  WEIR_TRY(const pid_t pid, platform::Spawn(spec));
+  auto process = open_(pid);
+  if (!process) {
+    // Without a descriptor the daemon would not learn of its end, and would start it again beside itself.
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return std::move(process).error();
+  }
+  pid_ = pid;
+  process_ = std::move(*process);
   started_ = platform::Now();
   watch_ = std::make_unique<FdWatch>(loop_, process_.get(), [this] { OnEnd(); });
   return Ok();
@@ -95,7 +102,7 @@ std::string SupervisedProcess::problem() const {
 void SupervisedProcess::OnEnd() {
   watch_.reset();
   int status = 0;
-  ::waitpid(pid_, &status, 0);
+  ::waitpid(std::exchange(pid_, 0), &status, 0);
   process_.Reset();
   // A process that a signal has ended does not count as a failed start: the delay returns to its minimum.
   if (platform::Now() - started_ >= kEndedAtOnce || WIFSIGNALED(status)) wait_ = Duration{};

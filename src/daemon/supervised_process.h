@@ -7,6 +7,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "daemon/fd_watch.h"
 #include "platform/fd.h"
 #include "platform/file_requests.h"
+#include "platform/process.h"
 #include "platform/spawn.h"
 
 namespace weir::daemon {
@@ -28,10 +30,13 @@ struct ServiceRights {
 
 class SupervisedProcess {
  public:
+  /// Opens a descriptor that becomes readable at the process's end; tests substitute it.
+  using OpenProcess = std::function<Result<platform::Fd>(pid_t pid)>;
   /// `name` is for messages. An error means that the program can't be executed. Problems after that are logged by the
   /// program itself.
   static Result<std::unique_ptr<SupervisedProcess>> Start(boost::asio::io_context& loop, std::string name,
-                                                          std::vector<std::string> argv, ServiceRights rights = {});
+                                                          std::vector<std::string> argv, ServiceRights rights = {},
+                                                          OpenProcess open = platform::OpenPidFd);
   /// Asks the process to end and stops restarting it. The object may then be destroyed.
   void End();
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -44,8 +49,13 @@ class SupervisedProcess {
 
  private:
   SupervisedProcess(boost::asio::io_context& loop, std::string name, std::vector<std::string> argv,
-                    ServiceRights rights)
-      : loop_(loop), timer_(loop), name_(std::move(name)), argv_(std::move(argv)), rights_(std::move(rights)) {}
+                    ServiceRights rights, OpenProcess open)
+      : loop_(loop),
+        timer_(loop),
+        name_(std::move(name)),
+        argv_(std::move(argv)),
+        rights_(std::move(rights)),
+        open_(std::move(open)) {}
   Result<platform::SpawnSpec> Spec(platform::Fd& theirs);
   void OnFileRequest();
   Status Spawn();
@@ -57,6 +67,7 @@ class SupervisedProcess {
   const std::string name_;
   const std::vector<std::string> argv_;
   const ServiceRights rights_;
+  const OpenProcess open_;
   platform::Fd files_;  // the daemon's end of the process's requests for files
   std::unique_ptr<FdWatch> files_watch_;
   pid_t pid_ = 0;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <csignal>
 #include <fstream>
 
 #include "tests/harness/temp_folder.h"
@@ -23,6 +25,21 @@ TEST(SupervisedProcess, SaysWhyItDoesNotRun) {
     return !(*kept)->problem().empty();
   }));
   EXPECT_EQ((*kept)->problem(), "it ended with the error 'already-exists'");
+  EXPECT_EQ((*kept)->pid(), 0) << "another process may have that number";
+}
+
+TEST(SupervisedProcess, AProcessThatCannotBeWatchedIsEnded) {
+  boost::asio::io_context loop{1};
+  pid_t pid = 0;
+  const auto kept = SupervisedProcess::Start(loop, "portal", {"/bin/sleep", "600"}, {}, [&pid](pid_t started) {
+    pid = started;
+    return Fail(Errc::kResourceExhausted, "no descriptors are left");
+  });
+  ASSERT_FALSE(kept.has_value());
+  EXPECT_EQ(kept.error().code, Errc::kResourceExhausted);
+  ASSERT_GT(pid, 0);
+  EXPECT_EQ(::kill(pid, 0), -1) << "it runs, and nobody waits for it";
+  EXPECT_EQ(errno, ESRCH);
 }
 
 TEST(SupervisedProcess, AProgramThatIsNotInstalledIsAnError) {
