@@ -37,6 +37,8 @@ using Stream = beast::basic_stream<Protocol>;
 
 constexpr auto kIdleMax = std::chrono::seconds(30);
 constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(100);
+/// Clients may connect faster than connections can be accepted, so that other work of the loop comes in between.
+constexpr int kAcceptsAtOnce = 32;
 
 Reply TooManyLarge(const char* what) {
   return ErrorReply(
@@ -379,20 +381,23 @@ class Listening final : public Server {
   void Wait() {
     listener_.async_wait(asio::posix::stream_descriptor::wait_read, [this](beast::error_code error) {
       if (error) return;
-      AcceptAll();
+      AcceptSome();
     });
   }
-  void AcceptAll() {
-    for (;;) {
+  void AcceptSome() {
+    for (int i = 0; i < kAcceptsAtOnce; ++i) {
       sockaddr_storage from{};
       socklen_t from_bytes = sizeof from;
       platform::Fd accepted(::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&from), &from_bytes,
                                       SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!accepted) break;
+      if (!accepted) return AfterFailedAccept();
       std::string address = AddressOf(from, from_bytes);
       if (!HasPlace(*shared_, address)) continue;
       (void)StartSession(loop_, std::move(accepted), family_, std::move(address), {}, shared_);
     }
+    Wait();
+  }
+  void AfterFailedAccept() {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Wait();
     // For example, no descriptors are left. The socket then stays readable, so an immediate retry would spin.
     pause_.expires_after(kPauseAfterFailedAccept);

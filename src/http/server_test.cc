@@ -154,6 +154,23 @@ TEST_F(ServerTest, BeyondItsConnectionsOthersStayServed) {
   first.join();
 }
 
+TEST_F(ServerTest, ManyConnectionsAreAcceptedInPortionsSoThatTheLoopDoesOtherWorkInBetween) {
+  auto listening = Server::ListenUnix(loop_, path_, {.connections = 0}, [](const Request&, const Respond&) {});
+  ASSERT_TRUE(listening);
+  std::vector<platform::Fd> clients;
+  for (int i = 0; i < 100; ++i) {
+    auto client = platform::ConnectUnixStream(path_);
+    ASSERT_TRUE(client);
+    clients.push_back(std::move(*client));
+  }
+  const auto closed = [&] {
+    return std::ranges::count_if(clients, [](const platform::Fd& one) { return platform::WaitReadable(one.get(), 0); });
+  };
+  while (closed() == 0) loop_.run_one();
+  EXPECT_EQ(closed(), 32);
+  while (closed() < 100) loop_.run_one();
+}
+
 TEST_F(ServerTest, AnswersNonHttpWithAnErrorAndContinues) {
   Serve([](const Request&, const Respond& respond) { respond({}); });
   const auto bad = AskPath({"GET", "no slash\r\nHTTP"});
