@@ -27,7 +27,11 @@ namespace {
 constexpr Duration kAtOnce = seconds(5);
 constexpr Duration kBetweenErrors = milliseconds(20);  // at most 4 KiB of what an executor says are read in each
 constexpr int kReadsAtEnd = 16;                        // as much as a pipe holds
-constexpr double kEphemeralIdleSeconds = 1;            // an ephemeral vGPU should end soon after its program
+/// Any local user may connect, faster than connections can be refused. So only this many are refused at once, and other
+/// work of the daemon comes in between.
+constexpr int kRefusalsAtOnce = 32;
+constexpr Duration kBetweenRefusals = milliseconds(1);
+constexpr double kEphemeralIdleSeconds = 1;  // an ephemeral vGPU should end soon after its program
 constexpr double kIdleSeconds = 10;
 
 }  // namespace
@@ -207,9 +211,9 @@ void ExecutorHost::OnEnd() {
   Watch();
 }
 
-/// Sends an error to every client in the listener's queue.
+/// Sends an error to the clients in the listener's queue, to the first kRefusalsAtOnce of them. The rest stays queued.
 void ExecutorHost::Refuse(const std::string& why) {
-  for (;;) {
+  for (int i = 0; i < kRefusalsAtOnce; ++i) {
     platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection) {
       if (errno != EAGAIN && listener_watch_) listener_watch_->Pause(platform::AcceptPause::kPause);
@@ -218,6 +222,7 @@ void ExecutorHost::Refuse(const std::string& why) {
     platform::SendLastPacket(std::move(connection),
                              proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why}));
   }
+  if (listener_watch_) listener_watch_->Pause(kBetweenRefusals);
 }
 
 }  // namespace weir::daemon
