@@ -85,6 +85,16 @@ kernel void search(global const int* sorted, global const int* wanted, global in
   }
   found[i] = low;
 }
+// guarded
+kernel void count_until_large(global const int* in, global int* out, int w) {
+  size_t r = get_global_id(0);
+  int c = 0, large = 0;
+  do {
+    large = (in[r * w + c] & 15) > 11;
+    out[r * w + c] = c;
+    c++;
+  } while (c < w && !large);
+}
 // replicate
 kernel void sparse_multiply(global const int* rows, global const int* columns, global const float* values,
                             global const float* x, global float* y, int n) {

@@ -21,7 +21,7 @@ namespace weir::testing {
 
 /// An argument of a drawn launch.
 struct Given {
-  enum class Kind : std::uint8_t { kBuffer, kIndices, kInt, kFloat, kInt2, kLocal } kind;
+  enum class Kind : std::uint8_t { kBuffer, kIndices, kInt, kFloat, kInt2, kStruct2, kLocal } kind;
   std::uint64_t size = 0;  // bytes
   std::int64_t value = 0;  // of kInt; kIndices: they are below it
   std::int64_t second = 0;
@@ -34,6 +34,7 @@ inline Given Indices(std::int64_t n, std::int64_t below) {
 inline Given Int(std::int64_t value) { return {Given::Kind::kInt, 4, value}; }
 inline Given Real() { return {Given::Kind::kFloat, 4}; }
 inline Given Int2(std::int64_t x, std::int64_t y) { return {Given::Kind::kInt2, 8, x, y}; }
+inline Given Struct2(std::int64_t x, std::int64_t y) { return {Given::Kind::kStruct2, 8, x, y}; }
 inline Given Local(std::int64_t n) { return {Given::Kind::kLocal, static_cast<std::uint64_t>(n)}; }
 
 /// Sizes that a launch is drawn from: n, w and h are of the problem, and the geometry covers them or equals them.

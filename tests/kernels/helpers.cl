@@ -54,6 +54,18 @@ kernel void rows_by_groups(global const Number* in, global Number* out, int n) {
   for (size_t i = get_group_id(0) * get_local_size(0) + get_local_id(0); i < n; i += get_num_groups(0) * get_local_size(0))
     out[i] = in[i] * get_global_size(0);
 }
+typedef struct {
+  int x, y;
+} Shift;
+// exact
+kernel void read_shifted(global const Number* in, global Number* out, Shift by) {
+  out[get_global_id(0)] = in[get_global_id(0) + by.x] + by.y;
+}
+// replicate
+kernel void read_shifted_in_turn(global const Number* in, global Number* out, Shift by) {
+  if (get_global_id(0) % 2 == 1) by.x = by.y;
+  out[get_global_id(0)] = in[get_global_id(0) + by.x];
+}
 size_t linear_place(void) {
   size_t z = get_global_id(2) - get_global_offset(2), y = get_global_id(1) - get_global_offset(1);
   return (z * get_global_size(1) + y) * get_global_size(0) + get_global_id(0) - get_global_offset(0);

@@ -244,6 +244,8 @@ class LawRun {
           local_.assign(one.size, std::byte{});
           call_.words[words++] = reinterpret_cast<std::uint64_t>(local_.data());
           break;
+        // A structure lies on the stack, after the words that registers have.
+        case Given::Kind::kStruct2: std::memcpy(&call_.words[6], drawn_.scalars[i].data(), one.size); break;
         case Given::Kind::kInt: call_.words[words++] = static_cast<std::uint64_t>(one.value); break;
         case Given::Kind::kFloat:
         case Given::Kind::kInt2: std::memcpy(&call_.numbers[numbers++], drawn_.scalars[i].data(), one.size); break;

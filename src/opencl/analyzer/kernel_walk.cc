@@ -113,23 +113,24 @@ class KernelWalker {
         const auto* branch = llvm::dyn_cast<llvm::BranchInst>(exit->getTerminator());
         if (branch == nullptr || !branch->isConditional() || latch == nullptr || !dominators_.dominates(exit, latch))
           continue;
-        TakeTest(*loop, i, branch->getCondition(), loop->contains(branch->getSuccessor(0)));
+        if (!TakeTest(*loop, i, branch->getCondition(), loop->contains(branch->getSuccessor(0))))
+          ends_early_.insert(loop);
       }
     }
   }
 
-  void TakeTest(const llvm::Loop& loop, std::uint16_t index, llvm::Value* condition, bool stays_if) {
+  /// Returns whether the loop ends only as the tests that were taken say.
+  bool TakeTest(const llvm::Loop& loop, std::uint16_t index, llvm::Value* condition, bool stays_if) {
     using namespace llvm::PatternMatch;
     llvm::Value *first = nullptr, *second = nullptr;
     const bool both = stays_if ? match(condition, m_LogicalAnd(m_Value(first), m_Value(second)))
                                : match(condition, m_LogicalOr(m_Value(first), m_Value(second)));
     if (both) {
-      TakeTest(loop, index, first, stays_if);
-      TakeTest(loop, index, second, stays_if);
-      return;
+      const bool takes_first = TakeTest(loop, index, first, stays_if);
+      return TakeTest(loop, index, second, stays_if) && takes_first;
     }
     const auto* compare = llvm::dyn_cast<llvm::ICmpInst>(condition);
-    if (compare == nullptr || !compare->getOperand(0)->getType()->isIntegerTy()) return;
+    if (compare == nullptr || !compare->getOperand(0)->getType()->isIntegerTy()) return false;
     llvm::CmpInst::Predicate predicate =
         stays_if ? compare->getPredicate() : llvm::CmpInst::getInversePredicate(compare->getPredicate());
     const llvm::SCEV* left = evolution_.getSCEV(compare->getOperand(0));
@@ -142,7 +143,7 @@ class KernelWalker {
       std::swap(left, right);
       predicate = llvm::CmpInst::getSwappedPredicate(predicate);
     }
-    if (!counts(left) || !evolution_.isLoopInvariant(right, &loop)) return;
+    if (!counts(left) || !evolution_.isLoopInvariant(right, &loop)) return false;
     kernel::LoopTest test{.loop = index, .test = ExprOp::kNe};
     switch (predicate) {
       case llvm::CmpInst::ICMP_NE: break;
@@ -154,13 +155,15 @@ class KernelWalker {
       case llvm::CmpInst::ICMP_ULT: test.test = ExprOp::kULt; break;
       case llvm::CmpInst::ICMP_UGE: test.descending = true; [[fallthrough]];
       case llvm::CmpInst::ICMP_ULE: test.test = ExprOp::kULe; break;
-      default: return;
+      default: return false;
     }
     const auto* recurrence = llvm::cast<llvm::SCEVAddRecExpr>(left);
     test.start = values_.Of(recurrence->getStart());
     test.step = values_.Of(recurrence->getOperand(1));
     test.bound = values_.Of(right);
-    if (access_.tests.size() < kernel::kAccessTestsMax) access_.tests.push_back(test);
+    if (access_.tests.size() == kernel::kAccessTestsMax) return false;
+    access_.tests.push_back(test);
+    return true;
   }
 
   std::uint16_t ContextWith(std::uint16_t parent, std::uint16_t condition, bool holds) {
@@ -215,11 +218,12 @@ class KernelWalker {
     return places_[block] = place;
   }
 
-  /// Whether every loop around the block has exactly one exit, whose test is understood.
+  /// Whether every loop around the block has exactly one exit, whose test is understood as a whole.
   bool RoundsAreSure(const llvm::BasicBlock* block) const {
     for (const llvm::Loop* loop = loops_.getLoopFor(block); loop != nullptr; loop = loop->getParentLoop()) {
       const auto index = values_.LoopIndex(loop);
-      if (!index || loop->getExitingBlock() == nullptr || TestsOf(*index) != 1) return false;
+      if (!index || loop->getExitingBlock() == nullptr || TestsOf(*index) != 1 || ends_early_.contains(loop))
+        return false;
     }
     return true;
   }
@@ -444,6 +448,7 @@ class KernelWalker {
   // The contexts made so far, by parent, condition and its value.
   std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint16_t> joined_;
   llvm::DenseMap<const llvm::BasicBlock*, Place> places_;
+  llvm::SmallPtrSet<const llvm::Loop*, 8> ends_early_;  // loops with an exit that is not understood as a whole
   // `any_unsure_`: a condition was dropped, because there are too many contexts.
   bool refused_ = false, any_unsure_ = false;
 };

@@ -164,7 +164,8 @@ std::uint16_t ValueLowering::LowerOperator(const llvm::Instruction& instruction,
       llvm::APInt offset(layout_.getIndexTypeSizeInBits(pointer->getType()), 0);
       const auto* base = llvm::dyn_cast<llvm::Argument>(
           pointer->stripAndAccumulateConstantOffsets(layout_, offset, /*AllowNonInbounds=*/true));
-      if (base == nullptr || !base->hasByValAttr() || offset.isNegative()) return table_.Data(bits);
+      if (base == nullptr || !base->hasByValAttr() || offset.isNegative() || !KeepsItsValue(*base))
+        return table_.Data(bits);
       return LowerField(base, offset.getZExtValue(), bits);
     }
     default: return table_.Data(bits);
@@ -178,6 +179,27 @@ std::uint16_t ValueLowering::LowerField(const llvm::Value* from, std::uint64_t a
   if (bits % 8 != 0 || at + bits / 8 > layout_.getTypeAllocSize(type).getFixedSize() || at > 60'000)
     return table_.Data(bits);
   return table_.Argument(static_cast<std::uint16_t>(argument->getArgNo()), bits, static_cast<std::uint16_t>(at));
+}
+
+bool ValueLowering::KeepsItsValue(const llvm::Argument& structure) {
+  if (const auto found = keeps_.find(&structure); found != keeps_.end()) return found->second;
+  bool keeps = true;
+  std::vector<const llvm::Value*> pointers{&structure};
+  while (keeps && !pointers.empty()) {
+    const llvm::Value* pointer = pointers.back();
+    pointers.pop_back();
+    for (const llvm::Use& use : pointer->uses()) {
+      const llvm::User* user = use.getUser();
+      if (llvm::isa<llvm::GetElementPtrInst, llvm::BitCastInst, llvm::AddrSpaceCastInst>(user)) {
+        pointers.push_back(user);
+        continue;
+      }
+      const auto* copy = llvm::dyn_cast<llvm::MemTransferInst>(user);
+      const bool reads = llvm::isa<llvm::LoadInst>(user) || (copy != nullptr && &use == &copy->getRawSourceUse());
+      keeps = keeps && reads;
+    }
+  }
+  return keeps_[&structure] = keeps;
 }
 
 std::uint16_t ValueLowering::LowerCall(const llvm::CallInst& call, unsigned bits) {

@@ -42,6 +42,8 @@ class ValueLowering {
   std::uint16_t LowerPhi(const llvm::PHINode& phi, unsigned bits);
   std::uint16_t LowerCall(const llvm::CallInst& call, unsigned bits);
   std::uint16_t LowerField(const llvm::Value* from, std::uint64_t at, unsigned bits);
+  /// Whether the kernel only loads from this structure, which it has as a copy of its own.
+  [[nodiscard]] bool KeepsItsValue(const llvm::Argument& structure);
   std::uint16_t Shifted(const llvm::Instruction& instruction, unsigned bits);
   template <typename Nary>
   std::uint16_t Folded(kernel::ExprOp op, const Nary* scev);
@@ -52,7 +54,8 @@ class ValueLowering {
   kernel::ExprTable table_;
   llvm::DenseMap<const llvm::Value*, std::uint16_t> lowered_;
   llvm::DenseMap<const llvm::Loop*, std::uint16_t> loop_index_;
-  std::vector<const llvm::Loop*> order_;  // outer loops first
+  llvm::DenseMap<const llvm::Argument*, bool> keeps_;  // answers of KeepsItsValue
+  std::vector<const llvm::Loop*> order_;               // outer loops first
   std::uint8_t asks_ = 0;
   int depth_ = 0;
 };
