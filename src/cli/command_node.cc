@@ -52,6 +52,8 @@ Result<int> ShowStatus(const Session& session) {
   }
   if (const std::string why = TextField(status, "not_saved"); !why.empty())
     fmt::print("{:<14}{}\n", "not saved", Printable(why));
+  for (const json& item : status.value("not_restored", json::array()))
+    fmt::print("{:<14}{}: {}\n", "not restored", Printable(TextField(item, "what")), Printable(TextField(item, "why")));
   if (const auto helpers = status.find("helpers"); helpers != status.end() && helpers->is_array())
     for (const json& helper : *helpers)
       if (const std::string problem = TextField(helper, "problem"); !problem.empty())

@@ -243,6 +243,12 @@ ordered_json HelpersJson(const ControlContext& context) {
   return helpers;
 }
 
+ordered_json NotRestoredJson(const Node& node) {
+  ordered_json list = ordered_json::array();
+  for (const auto& [what, why] : node.not_restored()) list.push_back({{"what", what}, {"why", why}});
+  return list;
+}
+
 Reply StatusReply(Node& node, const ControlContext& context) {
   const Instant now = platform::Now();
   return JsonReply(
@@ -260,6 +266,7 @@ Reply StatusReply(Node& node, const ControlContext& context) {
        {"processes", node.processes()},
        {"looks", node.looks()},
        {"helpers", HelpersJson(context)},
+       {"not_restored", NotRestoredJson(node)},
        {"not_saved", context.saver == nullptr ? std::string() : context.saver->problem()}});
 }
 

@@ -2,6 +2,8 @@
 // What the control API saves of a node, and what a node restores.
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "daemon/control_test.h"
 
 namespace weir::daemon {
@@ -47,6 +49,67 @@ TEST_F(ControlTest, AVgpuThatCannotBeRestoredIsNamedAndTheOthersAreRestored) {
   saved.vgpus.push_back({.id = VgpuId{2}, .name = "good", .device = "embedded", .settings = {}});
   EXPECT_EQ(node_.Restore(saved).size(), 2U);
   EXPECT_EQ(Ask("GET", "/v1/vgpus/good").status, 200U);
+}
+
+class NotRestoredTest : public ControlTest {
+ protected:
+  NotRestoredTest() {
+    state_.policies.push_back({"gone", "reserve", {}});
+    state_.oversell.push_back({"embedded", "auction", {}});
+    state_.memory.push_back({"gone", 4 * kSlotBytes.count, {}, 0});
+    state_.vgpus.push_back({.id = VgpuId{7}, .name = "a", .device = "gone", .settings = {.weight = 30}});
+    state_.vgpus.push_back({.id = VgpuId{9}, .name = "b", .device = "gone", .settings = {}});
+    state_.vgpus.push_back({.id = VgpuId{3}, .name = "c", .device = "embedded", .settings = {}});
+    EXPECT_EQ(node_.Restore(state_).size(), 5U);
+  }
+  std::vector<std::string> SavedVgpus() const {
+    std::vector<std::string> names;
+    for (const SavedVgpu& vgpu : saved_.vgpus) names.push_back(vgpu.name);
+    std::ranges::sort(names);
+    return names;
+  }
+  SavedNode state_;
+};
+
+TEST_F(NotRestoredTest, StaysSavedAndIsShown) {
+  Ask("PATCH", "/v1/vgpus/c", R"({"weight":3})");
+  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"a", "b", "c"}));
+  const json list = Ask("GET", "/v1/status").body["not_restored"];
+  ASSERT_EQ(list.size(), 5U);
+  EXPECT_EQ(list[3]["what"], "vGPU a");
+  EXPECT_NE(list[3]["why"].get<std::string>().find("gone"), std::string::npos) << list;
+
+  // A start with the device, by a daemon that knows the way of selling.
+  auto saved = FromText(ToText(saved_));
+  ASSERT_TRUE(saved) << saved.error().message;
+  ASSERT_EQ(saved->oversell.size(), 1U);
+  EXPECT_EQ(saved->oversell[0].mode, "auction");
+  saved->oversell.clear();
+  Node next{
+      loop_,
+      NewFolder(),
+      {{.spec = {"embedded", "software", {0}}, .executors = {}}, {.spec = {"gone", "software", {0}}, .executors = {}}},
+      [](const SavedNode&) {}};
+  EXPECT_TRUE(next.Restore(*saved).empty());
+  EXPECT_EQ(next.Vgpu("a")->status.id, VgpuId{7});
+  EXPECT_EQ(next.Vgpu("a")->status.settings.weight, 30U);
+  EXPECT_EQ(next.Devices()[1].policy, "reserve");
+  EXPECT_EQ(next.Devices()[1].memory.slots, 4U);
+}
+
+TEST_F(NotRestoredTest, ItsIdsAreGivenToNoOther) {
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"d"})").body["id"], 10);
+}
+
+TEST_F(NotRestoredTest, GoesWhenItIsMadeRemovedOrSet) {
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})").status, 201U);
+  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").body["removed"], "b");
+  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").status, 404U);
+  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"adaptive"})").status, 200U);
+  ASSERT_EQ(saved_.oversell.size(), 1U);
+  EXPECT_EQ(saved_.oversell[0].mode, "adaptive");
+  EXPECT_EQ(Ask("GET", "/v1/status").body["not_restored"].size(), 2U) << "the policy and the memory of 'gone'";
 }
 
 TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {

@@ -16,6 +16,7 @@
 #include "daemon/executor_host.h"
 #include "daemon/fd_watch.h"
 #include "daemon/frame_log.h"
+#include "daemon/not_restored.h"
 #include "daemon/portal_line.h"
 #include "daemon/process_places.h"
 #include "daemon/saved_node.h"
@@ -90,9 +91,10 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// Restores saved vGPUs, policies and sales with their ids and sockets. Returns a line for each item that can't be
-  /// restored.
-  std::vector<std::string> Restore(const SavedNode& saved);
+  /// Restores saved vGPUs, policies and sales with their ids and sockets. Returns what can't be restored. It stays
+  /// saved until it is set, made or removed.
+  std::vector<NotRestored::Item> Restore(const SavedNode& saved);
+  [[nodiscard]] std::vector<NotRestored::Item> not_restored() const { return not_restored_.Items(); }
 
   /// Tells portals about drain requests on RUN_DIR/portals.sock.
   Status ListenForPortals();
@@ -134,6 +136,7 @@ class Node {
   struct Tenancy;
 
   Result<VgpuId> Open(const SavedVgpu& saved);
+  void RestoreVgpu(const SavedVgpu& vgpu);
   // Step and TryStep pass an event to the engine and apply its actions (Carry). Step ignores it if the engine
   // refuses the event.
   void Step(const engine::Event& event);
@@ -201,6 +204,7 @@ class Node {
   const ProcessPlaces places_;
   platform::AcceptPause accept_pause_;
   bool restoring_ = false;
+  NotRestored not_restored_;
 };
 
 }  // namespace weir::daemon

@@ -41,32 +41,23 @@ DeviceSetup& Node::SetupNamed(const std::string& name) {
 
 double Node::copy_bytes_per_s(const std::string& device) { return SetupNamed(device).executors.copy_bytes_per_s; }
 
-std::vector<std::string> Node::Restore(const SavedNode& saved) {
-  std::vector<std::string> problems;
+std::vector<NotRestored::Item> Node::Restore(const SavedNode& saved) {
+  not_restored_ = {};
   restoring_ = true;
   for (const SavedPolicy& policy : saved.policies)
     if (const Status set = TryStep(engine::SetPolicy{policy.device, policy.policy, policy.params}); !set)
-      problems.push_back("policy of " + policy.device + ": " + set.error().message);
+      not_restored_.Keep(policy, set.error().message);
   // Restored before vGPUs exist, so that existing sales are not checked again.
   for (const SavedOversell& sold : saved.oversell) {
     const auto mode = core::ModeNamed(sold.mode);
     const Status set = mode ? TryStep(engine::SetOversell{sold.device, *mode, sold.params}) : Status(mode.error());
-    if (!set) problems.push_back("how " + sold.device + " is sold: " + set.error().message);
+    if (!set) not_restored_.Keep(sold, set.error().message);
   }
   for (const SavedMemory& memory : saved.memory)
     if (const Status set = SetMemory(memory.device, Bytes{memory.size_bytes}, memory.params, memory.copy_bytes_per_s);
         !set)
-      problems.push_back("memory of " + memory.device + ": " + set.error().message);
-  for (const SavedVgpu& vgpu : saved.vgpus) {
-    if (vgpu.ephemeral) {
-      const auto started = platform::StartTimeOf(vgpu.owner_pid);
-      if (!started || *started != vgpu.owner_started) continue;  // its owner has ended meanwhile
-    }
-    if (const auto opened = Open(vgpu); !opened)
-      problems.push_back("vGPU " + vgpu.name + ": " + opened.error().message);
-    else if (vgpu.paused)
-      Step(engine::PauseVgpu{*opened, true});
-  }
+      not_restored_.Keep(memory, set.error().message);
+  for (const SavedVgpu& vgpu : saved.vgpus) RestoreVgpu(vgpu);
   restoring_ = false;
   std::set<std::string> names;  // those that can't be restored keep their files, too
   for (const SavedVgpu& vgpu : saved.vgpus) names.insert(vgpu.name);
@@ -77,7 +68,21 @@ std::vector<std::string> Node::Restore(const SavedNode& saved) {
           .vgpu = "",
           .text = fmt::format("{} of {} vGPUs are back", tenancies_.size(), saved.vgpus.size())});
   Save();
-  return problems;
+  return not_restored_.Items();
+}
+
+void Node::RestoreVgpu(const SavedVgpu& vgpu) {
+  if (vgpu.ephemeral) {
+    const auto started = platform::StartTimeOf(vgpu.owner_pid);
+    if (!started || *started != vgpu.owner_started) return;  // its owner has ended meanwhile
+  }
+  const auto opened = Open(vgpu);
+  if (opened) {
+    if (vgpu.paused) Step(engine::PauseVgpu{*opened, true});
+    return;
+  }
+  not_restored_.Keep(vgpu, opened.error().message);
+  engine_.KeepId(vgpu.id);
 }
 
 // Creates the vGPU in the engine and then its gate. If the gate fails, the engine removes the vGPU again.
@@ -152,6 +157,10 @@ Result<VgpuReport> Node::Create(const CreateRequest& request) {
     if (saved.name.empty()) saved.name = fmt::format("program-{}", request.owner_pid);
     WEIR_TRY(saved.owner_started, platform::StartTimeOf(request.owner_pid));
   }
+  // The files of a vGPU that could not be restored are its owner's.
+  if (const SavedVgpu* const before = not_restored_.Vgpu(saved.name);
+      before != nullptr && before->owner_uid != saved.owner_uid)
+    users_.Forget(saved.name);
   const auto opened = Open(saved);
   if (!opened) {
     if (opened.error().code == Errc::kResourceExhausted)
@@ -159,6 +168,7 @@ Result<VgpuReport> Node::Create(const CreateRequest& request) {
     return opened.error();
   }
   const VgpuId id = *opened;
+  not_restored_.DropVgpu(saved.name);
   NoteSold(id);
   Save();
   return ReportOf(platform::Now(), *tenancies_.at(id));
@@ -194,7 +204,13 @@ Result<VgpuReport> Node::Pause(const std::string& name, bool paused) {
 }
 
 Status Node::Remove(const std::string& name, bool force) {
-  WEIR_TRY(Tenancy * tenancy, Find(name));
+  const auto found = Find(name);
+  if (!found && not_restored_.DropVgpu(name)) {
+    users_.Forget(name);
+    Save();
+    return Ok();
+  }
+  WEIR_TRY(Tenancy * tenancy, found);
   const std::size_t attached = tenancy->gate->processes().size();
   if (attached > 0 && !force)
     return Fail(
@@ -227,6 +243,7 @@ void Node::Erase(VgpuId id) {
 
 Status Node::SetPolicy(const std::string& device, const std::string& policy, const core::PolicyParams& params) {
   WEIR_TRY_STATUS(TryStep(engine::SetPolicy{device, policy, params}));
+  not_restored_.DropPolicy(SetupNamed(device).spec.name);
   for (const engine::DeviceStatus& status : Devices())
     if (device.empty() || status.spec.name == device) {
       Note({.device = status.spec.name,
@@ -241,6 +258,7 @@ Status Node::SetPolicy(const std::string& device, const std::string& policy, con
 
 Status Node::SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params) {
   WEIR_TRY_STATUS(TryStep(engine::SetOversell{device, mode, params}));
+  not_restored_.DropOversell(SetupNamed(device).spec.name);
   Save();
   return Ok();
 }
@@ -253,7 +271,9 @@ Status Node::SetMemory(const std::string& device, Bytes size, const core::Policy
                 fmt::format("copies at {:g} bytes/s: give 0 (as fast as it goes) to {:g}", copy_bytes_per_s, kLinkMax));
   WEIR_TRY_STATUS(
       TryStep(engine::SetMemory{device, size, params, static_cast<std::uint32_t>(platform::UsableCpus().size())}));
-  SetupNamed(device).executors.copy_bytes_per_s = copy_bytes_per_s;
+  DeviceSetup& setup = SetupNamed(device);
+  setup.executors.copy_bytes_per_s = copy_bytes_per_s;
+  not_restored_.DropMemory(setup.spec.name);
   Save();
   return Ok();
 }
@@ -307,6 +327,7 @@ void Node::Save() {
     saved.vgpus.push_back(tenancy->saved);
     saved.vgpus.back().sale = engine_.SaleOf(id);  // the sale may change with the ceiling or the oversell mode
   }
+  not_restored_.AddTo(saved);
   save_(saved);
 }
 

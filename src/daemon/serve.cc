@@ -300,8 +300,8 @@ Status Serve(const ServeOptions& given) {
   Node node(
       loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); },
       std::move(users));
-  for (const std::string& problem : node.Restore(saved))
-    std::fprintf(stderr, "weir: not restored: %s\n", problem.c_str());
+  for (const auto& [what, why] : node.Restore(saved))
+    std::fprintf(stderr, "weir: not restored: %s: %s\n", what.c_str(), why.c_str());
   if (!options.policy.empty())
     for (const engine::DeviceStatus& device : node.Devices())
       WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, options.policy, {}));

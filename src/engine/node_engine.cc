@@ -88,7 +88,7 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   if (device->memory)
     WEIR_CHECK(device->memory->balloon.Add(vgpu->id, vgpu->settings.memory_min, vgpu->settings.memory_max).has_value());
   device->Place(*vgpu);
-  next_id_ = std::max(next_id_, vgpu->id.value + 1);
+  KeepId(vgpu->id);
   actions.created = vgpu->id;
   names_.emplace(vgpu->name, vgpu->id);
   vgpus_.emplace(vgpu->id, std::move(vgpu));

@@ -5,6 +5,7 @@
 //   vGPU:   idle ──attach──▶ running ◀──allowance──▶ waiting        paused: from any of these states, until resumed
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -158,6 +159,9 @@ class NodeEngine {
 
   /// Handles one event at `now` (never earlier than the last) and fills `actions`. After an error nothing has changed.
   Status Step(Instant now, const Event& event, Actions& actions);
+
+  /// The id of a vGPU that could not be restored is given to no other.
+  void KeepId(VgpuId id) { next_id_ = std::max(next_id_, id.value + 1); }
 
   [[nodiscard]] std::vector<DeviceStatus> Devices(Instant now) const;
   [[nodiscard]] std::vector<VgpuStatus> Vgpus(Instant now) const;
