@@ -52,6 +52,10 @@ Result<int> ShowStatus(const Session& session) {
   }
   if (const std::string why = TextField(status, "not_saved"); !why.empty())
     fmt::print("{:<14}{}\n", "not saved", Printable(why));
+  for (const json& device : status.value("without_account", json::array()))
+    if (device.is_string())
+      fmt::print("{:<14}{}: its driver's account does not arrive, so that use is charged as programs report it\n",
+                 "no account", Printable(device.get<std::string>()));
   for (const json& item : status.value("not_restored", json::array()))
     fmt::print("{:<14}{}: {}\n", "not restored", Printable(TextField(item, "what")), Printable(TextField(item, "why")));
   if (const auto helpers = status.find("helpers"); helpers != status.end() && helpers->is_array())

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "daemon/json_fields.h"
@@ -25,6 +27,11 @@ using http::QueryNumber;
 using http::Reply;
 using http::Request;
 using nlohmann::ordered_json;
+
+/// Only a driver's account of many processes is longer than http::kLargeBody: 16,384 of them take 1.3 MiB.
+constexpr std::size_t kAccountBytesMax = std::size_t{2} << 20;
+/// A device whose account was not reported for longer is without one.
+constexpr Duration kAccountAwaited = seconds(10);
 
 Result<Reply> CreateVgpu(Node& node, const Request& request) {
   WEIR_TRY(nlohmann::json body, ParseObject(request.body));
@@ -243,6 +250,15 @@ ordered_json HelpersJson(const ControlContext& context) {
   return helpers;
 }
 
+/// The devices whose use has been charged as programs report it for a while, although their driver has an account.
+std::vector<std::string> WithoutAccount(const Node& node, const ControlContext& context, Instant now) {
+  std::vector<std::string> devices = context.with_account;
+  std::erase_if(devices, [&](const std::string& device) {
+    return now - std::max(node.AccountSeen(device), context.started) <= kAccountAwaited;
+  });
+  return devices;
+}
+
 ordered_json NotRestoredJson(const Node& node) {
   ordered_json list = ordered_json::array();
   for (const auto& [what, why] : node.not_restored()) list.push_back({{"what", what}, {"why", why}});
@@ -266,6 +282,7 @@ Reply StatusReply(Node& node, const ControlContext& context) {
        {"processes", node.processes()},
        {"looks", node.looks()},
        {"helpers", HelpersJson(context)},
+       {"without_account", WithoutAccount(node, context, now)},
        {"not_restored", NotRestoredJson(node)},
        {"not_saved", context.saver == nullptr ? std::string() : context.saver->problem()}});
 }
@@ -290,6 +307,10 @@ Reply MetricsReply(Node& node, const ControlContext& context) {
 Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& request) {
   const http::Route route(request);
   const std::string third = route.Part(2);
+  const bool is_account = route.Is("PUT", "/v1/use");
+  if (request.body.size() > http::kLargeBody && !is_account)
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("the body has {} bytes; at most {} are allowed", request.body.size(), http::kLargeBody));
   if (route.Is("GET", "/metrics")) return MetricsReply(node, context);
   if (route.Is("GET", "/v1/status")) return StatusReply(node, context);
   if (route.Is("GET", "/v1/samples")) return Reply{200, "application/json", SamplesJson(node.Samples())};
@@ -300,7 +321,7 @@ Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& 
   if (route.Is("GET", "/v1/devices/*/memory")) return MemoryReply(node, third);
   if (route.Is("PUT", "/v1/devices/*/memory")) return PutMemory(node, third, request);
   if (route.Is("PUT", "/v1/devices/*/memory/used")) return PutMemoryUsed(node, third, request);
-  if (route.Is("PUT", "/v1/use")) return PutUse(node, request);
+  if (is_account) return PutUse(node, request);
   if (route.Is("GET", "/v1/memory/params")) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
   if (route.Is("GET", "/v1/oversell/params")) return JsonReply({{"params", ToJson(core::kOversellParams)}});
   if (route.Is("GET", "/v1/events")) return Events(node, request);
@@ -319,6 +340,12 @@ Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& 
 }
 
 }  // namespace
+
+http::Limits ControlLimits() {
+  return {.request_bytes = kAccountBytesMax,
+          .large_bytes = 4 * kAccountBytesMax,
+          .large_bytes_of_one = 2 * kAccountBytesMax};
+}
 
 Control::Control(Node& node, ControlContext context) : node_(node), context_(std::move(context)) {
   const auto started = std::chrono::system_clock::now() - (platform::Now() - context_.started);

@@ -24,8 +24,9 @@ struct ControlContext {
   StateSaver* saver = nullptr;  // null: a change needs no saving before its reply
   /// The supervised processes that the status lists; null: none.
   const std::vector<std::unique_ptr<SupervisedProcess>>* kept = nullptr;
-  std::string keys_dir{};           // the folder with the keys of the tokens for other machines
-  std::int64_t started_utc_ms = 0;  // since 1970; set by Control
+  std::vector<std::string> with_account{};  // the devices whose driver's account a supervised process reports
+  std::string keys_dir{};                   // the folder with the keys of the tokens for other machines
+  std::int64_t started_utc_ms = 0;          // since 1970; set by Control
 };
 
 class Control {
@@ -41,6 +42,9 @@ class Control {
   Node& node_;
   ControlContext context_;
 };
+
+/// The bounds of the control socket.
+http::Limits ControlLimits();
 
 /// Parses the body of `PUT /v1/peers`: the peers that the cluster's member reports.
 Result<std::vector<OfferedNode>> OfferedNodesFrom(std::string_view text);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 
 #include "base/prng.h"
 
@@ -293,6 +294,30 @@ TEST_F(ControlTest, NoRequestCrashes) {
                          "", 0, ::getpid()});
     EXPECT_TRUE(reply.status < 500 || reply.status == 507) << body << reply.body;
   }
+}
+
+TEST_F(ControlTest, AnAccountOfAllClientsThatAreFollowedFitsAndOtherBodiesStaySmall) {
+  json account = json::parse(R"({"devices":[{"device":"embedded","busy_ns":0,"processes":[]}]})");
+  for (std::uint64_t i = 0; i < core::UseReconciler::kCountersMax; ++i)
+    account["devices"][0]["processes"].push_back(
+        {{"key", ~i}, {"pid", 4'194'304}, {"used_ns", std::numeric_limits<std::int64_t>::max()}});
+  const std::string body = account.dump();
+  EXPECT_LT(body.size(), ControlLimits().request_bytes);
+  EXPECT_EQ(Ask("PUT", "/v1/use", body).body["taken"], 1);
+  const std::string spaces(http::kLargeBody, ' ');
+  EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})" + spaces).code(), "invalid-argument");
+  EXPECT_EQ(Ask("GET", "/v1/vgpus/a").status, 404U);
+}
+
+TEST_F(ControlTest, TheStatusNamesDevicesWhoseAccountDoesNotCome) {
+  Control control(node_, {.started = platform::Now() - seconds(60), .with_account = {"embedded"}});
+  const auto without = [&] {
+    return json::parse(control.Handle({"GET", "/v1/status", "", "", "", 0, ::getpid()}).body)["without_account"];
+  };
+  EXPECT_EQ(without(), json::parse(R"(["embedded"])"));
+  ASSERT_EQ(Ask("PUT", "/v1/use", R"({"devices":[{"device":"embedded","processes":[]}]})").status, 200U);
+  EXPECT_TRUE(without().empty());
+  EXPECT_TRUE(Ask("GET", "/v1/status").body["without_account"].empty()) << "this device has no account";
 }
 
 TEST_F(ControlTest, DevicesOfANodeHaveTheirOwnVgpusPoliciesAndLinks) {

@@ -110,6 +110,8 @@ class Node {
   Status SeeDeviceMemory(const std::string& device, Bytes used);
   /// Reports the driver's account of a device (docs/accounting.md).
   Status SeeDeviceUse(const DeviceUse& use);
+  /// When the account of a device was last reported; {}: never.
+  [[nodiscard]] Instant AccountSeen(const std::string& device) const;
   Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
 
   /// The figures that change continuously. Cheaper than the reports of all vGPUs.
@@ -190,6 +192,7 @@ class Node {
   std::vector<Tenancy*> sampled_;   // by id: those of attached_ that the next poll samples
   bool bells_asked_ = false;        // since the last poll: a doorbell was requested for a vGPU that rests
   ProcessOwners owners_;
+  std::map<std::string, Instant> accounts_seen_;  // by device
   EventLog events_;
   std::unique_ptr<PortalLine> portals_;  // null: the node has no portals
   const Instant began_;

@@ -293,7 +293,14 @@ Status Node::SeeDeviceUse(const DeviceUse& use) {
       living.emplace(process->pid(), ProcessOwners::Owner{tenancy->saved.id, process_id});
   }
   const std::vector<core::UseCounter> counters = owners_.CountersOf(platform::Now(), use.clients, living);
-  return TryStep(engine::SeeDeviceUse{use.device, {.busy = use.busy, .counters = counters}});
+  WEIR_TRY_STATUS(TryStep(engine::SeeDeviceUse{use.device, {.busy = use.busy, .counters = counters}}));
+  accounts_seen_[use.device] = platform::Now();
+  return Ok();
+}
+
+Instant Node::AccountSeen(const std::string& device) const {
+  const auto found = accounts_seen_.find(device);
+  return found == accounts_seen_.end() ? Instant{} : found->second;
 }
 
 /// Logs how the vGPU is sold. Called after its creation and after a change of its ceiling.

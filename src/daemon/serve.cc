@@ -109,6 +109,13 @@ class IdleWatch {
   Instant used_{};
 };
 
+std::vector<std::string> DevicesWithAccount(const ServeOptions& options) {
+  std::vector<std::string> names;
+  for (const device::Account& account : options.devices.accounts)
+    names.insert(names.end(), account.devices.begin(), account.devices.end());
+  return names;
+}
+
 /// Makes the executors of these devices use the relays to peers.
 void AddPeersTo(std::vector<DeviceSetup>& devices, const ServeOptions& options, const Places& places,
                 bool wants_parts) {
@@ -317,9 +324,10 @@ Status Serve(const ServeOptions& given) {
                          .peers = relays ? &*relays : nullptr,
                          .saver = &saver,
                          .kept = &kept,
+                         .with_account = DevicesWithAccount(options),
                          .keys_dir = KeysDir(options)});
   WEIR_TRY(const auto server,
-           http::Server::ListenUnix(loop, places.socket, {},
+           http::Server::ListenUnix(loop, places.socket, ControlLimits(),
                                     [&control](const http::Request& request, const http::Respond& respond) {
                                       control.Answer(request, respond);
                                     }));
