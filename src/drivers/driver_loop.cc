@@ -59,15 +59,15 @@ void DriverLoop::FollowGrants(Instant now, const NodeView& node, const Usage& us
     if (there == node.vgpus.end())
       Propose(now, {.kind = ActionKind::kMakeVgpu, .vgpu = *name, .shares = grant.shares, .cap = cap, .uid = grant.uid},
               actions);
-    else if (std::abs(there->cap - cap) > kCapAlmost)
-      Propose(now, {.kind = ActionKind::kSetCap, .vgpu = *name, .cap = cap}, actions);
+    else if (std::abs(there->cap - cap) > kCapAlmost || there->weight != WeightOf(grant.shares))
+      Propose(now, {.kind = ActionKind::kResize, .vgpu = *name, .shares = grant.shares, .cap = cap}, actions);
   }
   std::set<std::string> here;
   for (const ConsumerVgpu& vgpu : node.vgpus) {
     here.insert(vgpu.name);
     if (granted.contains(vgpu.name) || ++missed_[vgpu.name] < kLooksMissed) continue;
     if (vgpu.attached && vgpu.cap > kSqueezedCap + kCapAlmost)
-      Propose(now, {.kind = ActionKind::kSetCap, .vgpu = vgpu.name, .cap = kSqueezedCap}, actions);
+      Propose(now, {.kind = ActionKind::kSqueeze, .vgpu = vgpu.name, .cap = kSqueezedCap}, actions);
     if (!vgpu.attached) Propose(now, {.kind = ActionKind::kRemoveVgpu, .vgpu = vgpu.name}, actions);
   }
   std::erase_if(missed_, [&](const auto& entry) { return !here.contains(entry.first); });

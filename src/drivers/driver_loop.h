@@ -28,13 +28,13 @@ struct LoopSettings {
   Duration retry_max = seconds(5);         // … up to this maximum
 };
 
-enum class ActionKind : std::uint8_t { kPublish, kSetSellable, kMakeVgpu, kSetCap, kRemoveVgpu };
+enum class ActionKind : std::uint8_t { kPublish, kSetSellable, kMakeVgpu, kResize, kSqueeze, kRemoveVgpu };
 
 struct Action {
   ActionKind kind = ActionKind::kPublish;
-  std::string vgpu = {};          // kMakeVgpu, kSetCap, kRemoveVgpu
-  std::int64_t shares = 0;        // kPublish, kSetSellable, kMakeVgpu
-  double cap = 0;                 // kMakeVgpu, kSetCap
+  std::string vgpu = {};          // kMakeVgpu, kResize, kSqueeze, kRemoveVgpu
+  std::int64_t shares = 0;        // kPublish, kSetSellable, kMakeVgpu, kResize
+  double cap = 0;                 // kMakeVgpu, kResize, kSqueeze
   std::optional<uid_t> uid = {};  // kMakeVgpu: owner
   friend bool operator==(const Action&, const Action&) = default;
 };

@@ -25,6 +25,7 @@ struct ModelNode {
   struct Vgpu {
     std::int64_t shares = 0;  // 0: squeezed to the minimum cap
     bool attached = false;
+    double weight = 0;
   };
   std::map<std::string, Vgpu> vgpus;
 
@@ -37,21 +38,24 @@ struct ModelNode {
   [[nodiscard]] NodeView See() const {
     NodeView view{.sells = true, .offer = std::min(static_cast<double>(Room()) / static_cast<double>(whole), 1.0)};
     for (const auto& [name, vgpu] : vgpus)
-      view.vgpus.push_back(
-          {name, vgpu.shares == 0 ? DriverLoop::kSqueezedCap : CapOf(vgpu.shares, whole), vgpu.attached});
+      view.vgpus.push_back({.name = name,
+                            .cap = vgpu.shares == 0 ? DriverLoop::kSqueezedCap : CapOf(vgpu.shares, whole),
+                            .weight = vgpu.weight,
+                            .attached = vgpu.attached});
     return view;
   }
   bool Do(const Action& action) {
     if (!up) return false;
     if (action.kind == ActionKind::kMakeVgpu) {
       if (!vgpus.contains(action.vgpu) && action.shares > Room()) return false;
-      vgpus.try_emplace(action.vgpu, Vgpu{action.shares});
+      vgpus.try_emplace(action.vgpu, Vgpu{.shares = action.shares, .weight = WeightOf(action.shares)});
       return true;
     }
     const auto there = vgpus.find(action.vgpu);
     if (there == vgpus.end()) return false;
     if (action.kind == ActionKind::kRemoveVgpu) return !there->second.attached && vgpus.erase(action.vgpu) == 1;
-    there->second.shares = action.cap <= DriverLoop::kSqueezedCap ? 0 : SharesOf(action.cap, whole);
+    there->second.shares = action.kind == ActionKind::kSqueeze ? 0 : SharesOf(action.cap, whole);
+    if (action.kind == ActionKind::kResize) there->second.weight = WeightOf(action.shares);
     return true;
   }
 };
@@ -157,6 +161,22 @@ TEST(DriverLoop, AProgramWithoutAGrantGetsTheLeastCapUntilItEnds) {
   EXPECT_TRUE(s.node.vgpus.empty());
 }
 
+TEST(DriverLoop, AConsumerWithOtherSharesGetsTheirCapAndTheirWeight) {
+  Scene s;
+  s.Looks(2);
+  ASSERT_TRUE(s.engine.Take(kGpu, {"vm", 2, {}}));
+  s.Looks(1);
+  EXPECT_EQ(s.node.vgpus["os-vm"].weight, 200);
+  ASSERT_TRUE(s.engine.GiveBack(kGpu, "vm"));
+  ASSERT_TRUE(s.engine.Take(kGpu, {"vm", 4, {}}));
+  s.Looks(1);
+  EXPECT_EQ(s.node.vgpus["os-vm"].shares, 4);
+  EXPECT_EQ(s.node.vgpus["os-vm"].weight, 400);
+  s.node.vgpus["os-vm"].weight = 200;
+  s.Looks(1);
+  EXPECT_EQ(s.node.vgpus["os-vm"].weight, 400) << "although its cap is right";
+}
+
 TEST(DriverLoop, ANewDriverFindsItsConsumersVgpusAgain) {
   Scene s;
   s.Looks(2);
@@ -221,7 +241,10 @@ RC_GTEST_PROP(DriverLoopLaws, ConvergesWithoutEvictionsUnderAnyEvents, ()) {
   for (auto& [name, vgpu] : s.node.vgpus) vgpu.attached = false;
   s.Looks(60);  // 15 s: three maximum pauses
   RC_ASSERT(s.node.vgpus.size() == customers.size());
-  for (const auto& [consumer, shares] : customers) RC_ASSERT(s.node.vgpus.at("os-" + consumer).shares == shares);
+  for (const auto& [consumer, shares] : customers) {
+    RC_ASSERT(s.node.vgpus.at("os-" + consumer).shares == shares);
+    RC_ASSERT(s.node.vgpus.at("os-" + consumer).weight == WeightOf(shares));
+  }
   RC_ASSERT(s.Sellable() == s.node.Sold() + std::min(s.node.Room(), s.node.whole));
 }
 

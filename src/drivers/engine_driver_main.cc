@@ -124,11 +124,12 @@ std::string Words(const Action& action) {
     case ActionKind::kMakeVgpu:
       return fmt::format("granted: {} shares; made vGPU {} with a cap of {:.1f} %", action.shares, action.vgpu,
                          action.cap * 100);
-    case ActionKind::kSetCap:
-      return action.cap == DriverLoop::kSqueezedCap
-                 ? fmt::format("released, but programs are still attached: vGPU {} has {:.0f} % until they end",
-                               action.vgpu, action.cap * 100)
-                 : fmt::format("vGPU {} has a cap of {:.1f} % now", action.vgpu, action.cap * 100);
+    case ActionKind::kResize:
+      return fmt::format("granted: {} shares; vGPU {} has a cap of {:.1f} % now", action.shares, action.vgpu,
+                         action.cap * 100);
+    case ActionKind::kSqueeze:
+      return fmt::format("released, but programs are still attached: vGPU {} has {:.0f} % until they end", action.vgpu,
+                         action.cap * 100);
     case ActionKind::kRemoveVgpu: return fmt::format("released: removed vGPU {}", action.vgpu);
   }
   return "";
@@ -269,7 +270,7 @@ Status Run(Options& options) {
 
 void Declare(platform::ServiceOptions& command_line, Options& options) {
   command_line.AddChoice("--engine", options.engine, {"openstack", "slurm"}, "the external engine");
-  command_line.AddWhole("--shares", "N", options.shares, 1, 10'000, "physical shares of the device");
+  command_line.AddWhole("--shares", "N", options.shares, 1, kWholeMax, "physical shares of the device, at most 100");
   command_line.Add("--device", "NAME", options.device, "the node's device (default: the only one)");
   command_line.Add("--prefix", "NAME", options.prefix,
                    "start of the vGPUs' names, PREFIX-CONSUMER (default: os or slurm); each driver of a node needs "

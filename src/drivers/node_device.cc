@@ -14,8 +14,6 @@ namespace weir::drivers {
 namespace {
 
 constexpr int kSightsMax = 3;
-constexpr double kWeightPerShare = 100;  // one share has the weight of a vGPU with default settings
-constexpr double kWeightMax = 10'000;
 
 Result<nlohmann::json> AskNode(const NodeDevice::Ask& ask, const http::Call& call) {
   WEIR_TRY(const http::Answer answer, ask(call));
@@ -103,6 +101,7 @@ Result<NodeView> NodeDevice::See() const {
       if (!IsConsumersVgpu(prefix_, entry["name"]) || on == entry.end() || *on != device_) continue;
       ConsumerVgpu vgpu{.name = entry["name"].get<std::string>()};
       WEIR_TRY(vgpu.cap, NumberAt(entry, {"settings", "cap"}));
+      WEIR_TRY(vgpu.weight, NumberAt(entry, {"settings", "weight"}));
       const auto processes = entry.find("processes");
       vgpu.attached = processes != entry.end() && processes->is_array() && !processes->empty();
       view.vgpus.push_back(std::move(vgpu));
@@ -117,17 +116,19 @@ Status NodeDevice::Do(const Action& action) const {
   http::Call call;
   switch (action.kind) {
     case ActionKind::kMakeVgpu: {
-      nlohmann::json body{{"name", action.vgpu},
-                          {"device", device_},
-                          {"cap", action.cap},
-                          {"weight", std::min(kWeightPerShare * static_cast<double>(action.shares), kWeightMax)}};
+      nlohmann::json body{
+          {"name", action.vgpu}, {"device", device_}, {"cap", action.cap}, {"weight", WeightOf(action.shares)}};
       if (action.uid) body["owner_uid"] = *action.uid;
       call = {.method = "POST", .target = "/v1/vgpus", .body = body.dump()};
       break;
     }
-    case ActionKind::kSetCap:
-      call = {.method = "PATCH", .target = target, .body = nlohmann::json{{"cap", action.cap}}.dump()};
+    case ActionKind::kResize:
+    case ActionKind::kSqueeze: {
+      nlohmann::json body{{"cap", action.cap}};
+      if (action.kind == ActionKind::kResize) body["weight"] = WeightOf(action.shares);
+      call = {.method = "PATCH", .target = target, .body = body.dump()};
       break;
+    }
     case ActionKind::kRemoveVgpu: call = {.method = "DELETE", .target = target}; break;
     default: return Fail(Errc::kInternal, "not an action on a node");
   }

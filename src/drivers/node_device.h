@@ -23,7 +23,7 @@ class NodeDevice {
   [[nodiscard]] const std::string& name() const { return device_; }
   /// kNotFound: the device has gone; kBusy: it kept changing while it was read.
   [[nodiscard]] Result<NodeView> See() const;
-  /// kMakeVgpu (no effect if it exists), kSetCap, kRemoveVgpu (succeeds if it does not exist).
+  /// kMakeVgpu (no effect if it exists), kResize, kSqueeze, kRemoveVgpu (succeeds if it does not exist).
   [[nodiscard]] Status Do(const Action& action) const;
 
  private:

@@ -24,10 +24,10 @@ std::string DeviceJson(double sold, double guaranteed, double oversold, const ch
 struct Daemon {
   std::vector<std::string> devices{DeviceJson(0.75, 0, 0.3)};  // for consecutive requests; the last one is repeated
   std::string vgpus = R"([
-    {"name":"os-1","device":"embedded","settings":{"cap":0.25},"processes":[{"pid":1}]},
-    {"name":"os-2","device":"embedded","settings":{"cap":0.125},"processes":[]},
-    {"name":"os-3","device":"other","settings":{"cap":0.5},"processes":[]},
-    {"name":"game","device":"embedded","settings":{"cap":0.5},"processes":[]}])";
+    {"name":"os-1","device":"embedded","settings":{"cap":0.25,"weight":200},"processes":[{"pid":1}]},
+    {"name":"os-2","device":"embedded","settings":{"cap":0.125,"weight":100},"processes":[]},
+    {"name":"os-3","device":"other","settings":{"cap":0.5,"weight":100},"processes":[]},
+    {"name":"game","device":"embedded","settings":{"cap":0.5,"weight":100},"processes":[]}])";
   std::vector<http::Call> calls;
   http::Answer answer{200, "{}"};
   std::size_t looks = 0;
@@ -54,6 +54,7 @@ TEST(NodeDevice, ReadsTheOfferAndTheConsumersVgpus) {
   EXPECT_EQ(view.vgpus[0].name, "os-1");
   EXPECT_TRUE(view.vgpus[0].attached);
   EXPECT_EQ(view.vgpus[1].cap, 0.125);
+  EXPECT_EQ(view.vgpus[0].weight, 200);
   daemon.devices = {DeviceJson(0, 1, 0, "off")};
   EXPECT_FALSE(device.See().value().sells);
 }
@@ -84,8 +85,11 @@ TEST(NodeDevice, CreatesChangesAndRemovesVgpus) {
   EXPECT_EQ(CodeOf(device.Do({.kind = ActionKind::kRemoveVgpu, .vgpu = "os-9"})), Errc::kBusy);
   daemon.answer = {404, R"({"error":{"code":"not-found","message":"gone"}})"};
   EXPECT_TRUE(device.Do({.kind = ActionKind::kRemoveVgpu, .vgpu = "os-9"}));
-  EXPECT_EQ(CodeOf(device.Do({.kind = ActionKind::kSetCap, .vgpu = "os-9", .cap = 0.5})), Errc::kNotFound);
+  EXPECT_EQ(CodeOf(device.Do({.kind = ActionKind::kResize, .vgpu = "os-9", .shares = 4, .cap = 0.5})), Errc::kNotFound);
   EXPECT_EQ(daemon.calls.back().method, "PATCH");
+  EXPECT_EQ(nlohmann::json::parse(daemon.calls.back().body), nlohmann::json::parse(R"({"cap":0.5,"weight":400.0})"));
+  EXPECT_EQ(CodeOf(device.Do({.kind = ActionKind::kSqueeze, .vgpu = "os-9", .cap = 0.01})), Errc::kNotFound);
+  EXPECT_EQ(nlohmann::json::parse(daemon.calls.back().body), nlohmann::json::parse(R"({"cap":0.01})"));
 }
 
 TEST(NodeDevice, RequiresADeviceNameAndNamesUnreadableFields) {

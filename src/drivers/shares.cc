@@ -13,7 +13,9 @@ namespace weir::drivers {
 namespace {
 
 constexpr std::size_t kVgpuNameBytesMax = 63;  // limit of the control API
-constexpr double kMillion = 1e6;               // the control API stores shares in millionths
+constexpr double kWeightPerShare = 100;
+constexpr double kWeightMax = kWeightPerShare * kWholeMax;  // limit of the control API
+constexpr double kMillion = 1e6;                            // the control API stores shares in millionths
 // Rounding of sums may make an offered share this much smaller than one.
 constexpr double kAlmostShares = 1e-6;
 
@@ -37,6 +39,8 @@ GrantChanges CompareGrants(const std::vector<Grant>& before, const std::vector<G
   missing(before, after, changes.released);
   return changes;
 }
+
+double WeightOf(std::int64_t shares) { return std::min(kWeightPerShare * static_cast<double>(shares), kWeightMax); }
 
 double CapOf(std::int64_t shares, std::int64_t whole) {
   const auto parts = static_cast<double>(std::clamp<std::int64_t>(shares, 0, whole));

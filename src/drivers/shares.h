@@ -13,7 +13,8 @@ namespace weir::drivers {
 /// A consumer's vGPU on the node.
 struct ConsumerVgpu {
   std::string name = {};
-  double cap = 0;         // ceiling, a fraction of the device
+  double cap = 0;  // ceiling, a fraction of the device
+  double weight = 0;
   bool attached = false;  // a program is attached
 };
 
@@ -24,6 +25,11 @@ struct NodeView {
   std::vector<ConsumerVgpu> vgpus = {};  // of this driver's consumers
 };
 
+/// The most shares into which a device is cut. One share is then at least the least cap that a vGPU can have, and the
+/// weight of all shares together is at most the largest.
+inline constexpr std::int64_t kWholeMax = 100;
+/// The weight of a vGPU with `shares`: for each, that of a vGPU with default settings.
+double WeightOf(std::int64_t shares);
 /// The cap of a vGPU with `shares` of the device's `whole` shares. Rounded down to millionths, so that `whole` vGPUs of
 /// one share fit.
 double CapOf(std::int64_t shares, std::int64_t whole);

@@ -19,6 +19,15 @@ TEST(Shares, AllOfADeviceFitItHoweverItIsCut) {
   EXPECT_EQ(CapOf(9, 8), 1.0);
 }
 
+TEST(Shares, EachOfTheMostSharesCanBeAVgpuAndWeighsTheSame) {
+  constexpr double kLeastCap = 0.01;
+  for (std::int64_t whole = 1; whole <= kWholeMax; ++whole) EXPECT_GE(CapOf(1, whole), kLeastCap) << whole;
+  EXPECT_EQ(WeightOf(1), 100);
+  EXPECT_EQ(WeightOf(2), 200);
+  EXPECT_EQ(WeightOf(kWholeMax), 10'000);
+  EXPECT_EQ(WeightOf(kWholeMax + 1), 10'000) << "no vGPU has more";
+}
+
 TEST(Shares, SellableSharesAreTheSoldPlusWholeSharesOfTheOffer) {
   NodeView node{.sells = true, .offer = 0.3, .vgpus = {{"os-a", 0.25}, {"os-b", 0.125}}};
   EXPECT_EQ(SellableOf(node, 8), 3 + 2);
