@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/confinement.h"
 
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -96,6 +97,9 @@ CallFilter MakeFilter(bool network) {
   for (const long call : kRefused) filter.OnCall(call, {denied});
   if (!kChecksLeaks) filter.OnCall(SYS_ptrace, {denied});
   filter.OnlyPresentNamespaces();
+  // Both can put text into a terminal's input, where a shell would execute it.
+  filter.OnCall(SYS_ioctl, {CallFilter::Argument(1), CallFilter::Jump(BPF_JEQ, TIOCSTI, 2),
+                            CallFilter::Jump(BPF_JEQ, TIOCLINUX, 1), allowed, denied});
   if (network)
     filter.OnCall(SYS_socket, {CallFilter::Argument(0), CallFilter::Jump(BPF_JEQ, AF_UNIX, 3),
                                CallFilter::Jump(BPF_JEQ, AF_INET, 2), CallFilter::Jump(BPF_JEQ, AF_INET6, 1),

@@ -27,8 +27,9 @@ struct Confinement {
 };
 
 /// No new privileges, no capabilities, and a filter that refuses system calls which no driver needs: those that reach
-/// into other processes or the network, use System V IPC or message queues, mount, open namespaces, load code into the
-/// kernel, or set the clock. It is a deny list, because it holds for every driver; the list is in confinement.cc.
+/// into other processes or the network, type into a terminal, use System V IPC or message queues, mount, open
+/// namespaces, load code into the kernel, or set the clock. It is a deny list, because it holds for every driver; the
+/// list is in confinement.cc.
 /// False, with errno: this process is not confined.
 bool Confine(const Confinement& confinement = {});
 

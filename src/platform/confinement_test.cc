@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -69,6 +71,31 @@ TEST(Confinement, RefusesCallsThatNoDriverNeeds) {
     refused([family] { return ::socket(family, family == AF_PACKET ? SOCK_RAW : SOCK_STREAM, 0); });
   refused([] { return ::syscall(0x40000000L | SYS_getpid); });
   EXPECT_EQ(ErrnoInside([] { return ::syscall(SYS_clone3, nullptr, 0); }), ENOSYS);
+}
+
+TEST(Confinement, TypesNothingIntoATerminal) {
+  for (const unsigned long request : {static_cast<unsigned long>(TIOCSTI), static_cast<unsigned long>(TIOCLINUX)})
+    EXPECT_EQ(ErrnoInside([request]() -> long {
+                const int host = ::posix_openpt(O_RDWR | O_NOCTTY);
+                if (host < 0 || ::unlockpt(host) != 0) return 0;
+                ::setsid();
+                const int terminal = ::open(::ptsname(host), O_RDWR);  // the controlling one of the new session
+                char key = 'x';
+                return ::ioctl(terminal, request, &key);
+              }),
+              EPERM)
+        << request;
+}
+
+TEST(Confinement, AProgramThatIsSpawnedHasNoTerminal) {
+  const TempFolder folder;
+  const std::string out = folder / "out";
+  const auto pid =
+      Spawn({.argv = {"/bin/sh", "-c", "cut -d' ' -f6 /proc/$$/stat > " + out + "; readlink /proc/$$/fd/0 >> " + out},
+             .confined = true});
+  ASSERT_TRUE(pid) << pid.error().message;
+  ::waitpid(*pid, nullptr, 0);
+  EXPECT_EQ(ReadFile(out, 4096).value(), std::to_string(*pid) + "\n/dev/null\n") << "its session and standard input";
 }
 
 TEST(Confinement, AllowsWhatDriversUse) {

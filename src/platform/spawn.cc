@@ -68,7 +68,8 @@ bool EnterGroup(const std::string& entry) {
 
 /// Prepares this child for its program. False: `errno` says why.
 bool Prepare(const SpawnSpec& spec) {
-  ::setpgid(0, 0);
+  // A confined program has no terminal: neither a controlling one nor its standard input.
+  spec.confined ? static_cast<void>(::setsid()) : static_cast<void>(::setpgid(0, 0));
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -84,7 +85,10 @@ bool Prepare(const SpawnSpec& spec) {
   // Descriptors that a library opened without close-on-exec must not survive in the child.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   if (spec.kept_fd >= 0 && ::fcntl(spec.kept_fd, F_SETFD, 0) != 0) return false;
-  const auto is = [](int fd, int number) { return ::dup2(fd, number) == number; };
+  const auto is = [](int fd, int number) {
+    return fd == number ? ::fcntl(fd, F_SETFD, 0) == 0 : ::dup2(fd, number) == number;
+  };
+  if (spec.confined && !is(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO)) return false;
   if (spec.piped_fd >= 0 && !(is(spec.piped_fd, STDIN_FILENO) && is(spec.piped_fd, STDOUT_FILENO))) return false;
   if (spec.output_fd >= 0 && !(is(spec.output_fd, STDOUT_FILENO) && is(spec.output_fd, STDERR_FILENO))) return false;
   if (spec.silent || spec.no_output) {

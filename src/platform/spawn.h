@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts a program that may outlive this process: in its own process group, with this process's environment and an
-// ordinary priority.
+// ordinary priority. A confined program is in a session of its own, without a terminal.
 #pragma once
 
 #include <sys/types.h>
