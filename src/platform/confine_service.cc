@@ -9,6 +9,7 @@
 
 #include "platform/call_filter.h"
 #include "platform/confinement.h"
+#include "platform/file_rules.h"
 #include "platform/spawn.h"
 
 namespace weir::platform {
@@ -182,7 +183,11 @@ CallFilter MakeServiceFilter(bool network) {
 
 bool ConfineService(const ServiceRights& rights) {
   if (rights.user != 0 && !Become({.uid = rights.user, .gid = rights.user})) return false;
-  return Confine({.network = rights.network}) && MakeServiceFilter(rights.network).Install();
+  if (!Confine({.network = rights.network})) return false;
+  // A filter of system calls cannot see to where a socket connects, and a listening or a connected one can be made to
+  // connect elsewhere.
+  if (!rights.network && !FileRules::RefuseConnections()) return false;
+  return MakeServiceFilter(rights.network).Install();
 }
 
 }  // namespace weir::platform

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
@@ -22,6 +23,8 @@
 #include <thread>
 
 #include "platform/call_filter.h"
+#include "platform/fd.h"
+#include "platform/file_rules.h"
 #include "tests/harness/temp_folder.h"
 
 namespace weir::platform {
@@ -79,6 +82,42 @@ TEST(ConfinedService, RefusesProgramsFilesAndSockets) {
               return 0;
             }),
             0);
+}
+
+/// A TCP socket that listens on 127.0.0.1, and its address.
+struct TcpDoor {
+  TcpDoor() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(socket.get(), 1), 0);
+    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  }
+  [[nodiscard]] bool ConnectTo(const TcpDoor& other) const {
+    return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&other.address), sizeof other.address) == 0;
+  }
+  Fd socket;
+  sockaddr_in address{};
+};
+
+TEST(ConfinedService, DoesNotConnectWithTheSocketThatItListensOn) {
+  if (!FileRules::CanRefuseConnections()) GTEST_SKIP() << "this kernel cannot refuse connections";
+  const TcpDoor portals, relays, another;
+  // A socket that listens no more can connect.
+  EXPECT_EQ(InConfinedChild([&] {
+              if (::shutdown(portals.socket.get(), SHUT_RDWR) != 0) return 1;
+              return portals.ConnectTo(another) || errno != EACCES ? 2 : 0;
+            }),
+            0);
+  EXPECT_EQ(InConfinedChild(
+                [&] {
+                  if (::shutdown(relays.socket.get(), SHUT_RDWR) != 0) return 1;
+                  return relays.ConnectTo(another) ? 0 : 2;
+                },
+                {.network = true}),
+            0)
+      << "a relay to a peer connects";
 }
 
 TEST(ConfinedService, LeavesWhatServingNeeds) {

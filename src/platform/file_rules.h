@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restricts which files a process and its children may use (Landlock), whatever their owner and mode allow. Files that
-// are open already can still be used. Nothing here allocates, so that a forked child may use it.
+// Restricts which files a process and its children may use (Landlock), whatever their owner and mode allow, and whether
+// they may open TCP connections. Files that are open already can still be used. Nothing here allocates, so that a
+// forked child may use it.
 #pragma once
 
 #include <fcntl.h>
@@ -32,6 +33,20 @@ class FileRules {
   static bool Supported() { return Version() >= 1; }
   /// Whether rules also refuse connections to abstract Unix sockets of processes that have not entered them.
   static bool RefuseAbstractSockets() { return Version() >= kScopesSince; }
+
+  /// Whether RefuseConnections has an effect.
+  static bool CanRefuseConnections() { return Version() >= kNetworkSince; }
+  /// From now on this process opens no TCP connection, not even with a socket that it has had before. On kernels that
+  /// cannot refuse that, it does nothing. Requires no_new_privs. False, with errno: that failed.
+  static bool RefuseConnections() {
+    if (!CanRefuseConnections()) return true;
+    const Wanted wanted{.files = 0, .net = kConnecting, .scoped = 0};
+    const long rules = ::syscall(SYS_landlock_create_ruleset, &wanted, offsetof(Wanted, scoped), 0);
+    if (rules < 0) return false;
+    const bool entered = ::syscall(SYS_landlock_restrict_self, rules, 0) == 0;
+    ::close(static_cast<int>(rules));
+    return entered;
+  }
 
   /// Begins rules by which the accesses in `refused` are refused, except where Allow allows them. With kWriting,
   /// truncating by name, links and renames into other folders are refused as well, where the kernel can refuse them.
@@ -80,6 +95,8 @@ class FileRules {
   static constexpr std::uint64_t kTruncate = 1ULL << 14;        // version 3
   static constexpr std::uint64_t kAbstractSockets = 1ULL << 0;  // version 6: connecting to those outside is refused
   static constexpr long kScopesSince = 6;
+  static constexpr std::uint64_t kConnecting = 1ULL << 1;  // version 4: TCP
+  static constexpr long kNetworkSince = 4;
   struct Wanted {
     std::uint64_t files, net, scoped;
   };
