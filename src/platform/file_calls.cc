@@ -52,6 +52,13 @@ FileCalls& FileCalls::System() {
   return calls;
 }
 
+int MakeAnew(FileCalls& calls, const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;  // with O_EXCL no link is followed
+  const int fd = calls.Open(path.c_str(), kFlags, 0600);
+  if (fd >= 0 || errno != EEXIST || calls.Unlink(path.c_str()) != 0) return fd;
+  return calls.Open(path.c_str(), kFlags, 0600);
+}
+
 Status WriteAll(FileCalls& calls, int fd, std::string_view content, const std::string& path) {
   while (!content.empty()) {
     const ssize_t written = calls.Write(fd, content.data(), content.size());
@@ -88,7 +95,7 @@ Status ReplaceDurably(FileCalls& calls, const std::string& path, std::string_vie
   const std::string beside = path + ".new";
   Status status = Ok();
   {
-    const CalledFd fd(calls, calls.Open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    const CalledFd fd(calls, MakeAnew(calls, beside));
     if (!fd) return ErrnoError("making " + beside, errno);
     status = WriteAll(calls, fd.get(), content, beside);
     if (status && calls.Fsync(fd.get()) != 0) status = ErrnoError("syncing " + beside, errno);

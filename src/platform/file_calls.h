@@ -55,6 +55,10 @@ class CalledFd {
   int fd_ = -1;
 };
 
+/// Makes the file for writing, with mode 0600. A file that has this name is removed first: another user may have made
+/// it, and would read what is written to it. -1 and errno on failure.
+int MakeAnew(FileCalls& calls, const std::string& path);
+
 /// Writes the whole content to `fd`. `path`: named in an error.
 Status WriteAll(FileCalls& calls, int fd, std::string_view content, const std::string& path);
 /// What is left to read of `fd`. kResourceExhausted: longer than `bytes_max`. `path`: named in an error.

@@ -33,7 +33,7 @@ Status WriteFileAtomically(const std::string& path, std::string_view content) {
 
 Status ReplaceFile(const std::string& path, std::string_view content) {
   const std::string beside = path + ".new";
-  const Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const Fd fd(MakeAnew(FileCalls::System(), beside));
   if (!fd) return ErrnoError("making " + beside, errno);
   Status status = WriteAll(FileCalls::System(), fd.get(), content, beside);
   if (status && ::fchmod(fd.get(), 0644) != 0) status = ErrnoError("opening " + beside + " for every user", errno);

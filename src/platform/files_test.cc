@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "platform/fd.h"
 #include "tests/harness/child.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/temp_folder.h"
@@ -76,6 +78,23 @@ TEST(WriteFileAtomically, KeepsTheOldContentWhenTheTemporaryFileFails) {
   std::filesystem::create_directory(folder / "state.new");
   EXPECT_FALSE(WriteFileAtomically(folder / "state", "new"));
   EXPECT_EQ(Content(folder / "state"), "old");
+}
+
+// In a folder such as /tmp another user may have put a file, or a link, where the new content is written.
+TEST(WriteFileAtomically, WritesToNoFileThatAnotherHasMade) {
+  const TempFolder folder;
+  for (const auto write : {&WriteFileAtomically, &ReplaceFile}) {
+    const std::string path = folder / "token";
+    const Fd others(::open((path + ".new").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    ASSERT_TRUE(others);
+    ASSERT_TRUE(write(path, "a private key"));
+    char byte = 0;
+    EXPECT_EQ(::pread(others.get(), &byte, 1, 0), 0) << "the other's file has no content";
+    std::filesystem::create_symlink(folder / "victim", path + ".new");
+    ASSERT_TRUE(write(path, "a private key"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "victim"));
+    EXPECT_EQ(Content(path), "a private key");
+  }
 }
 
 TEST(WriteFileAtomically, LeavesTheOldContentWhenTheFileMayNotGrow) {

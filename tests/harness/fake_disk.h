@@ -70,6 +70,7 @@ class FakeDisk final : public platform::FileCalls {
     if ((flags & O_DIRECTORY) != 0) return Keep({.folder = true, .file = nullptr, .at = 0});
     const auto found = names_.find(path);
     if (found == names_.end() && (flags & O_CREAT) == 0) return Error(ENOENT);
+    if (found != names_.end() && (flags & O_EXCL) != 0) return Error(EEXIST);
     if ((flags & (O_CREAT | O_TRUNC)) != 0) {
       if (const int error = Count()) return Error(error);
       if (found == names_.end()) {
