@@ -52,6 +52,8 @@ class Host final : remote::PortEvents {
         said.empty() ? 0 : std::min<std::size_t>(std::to_integer<std::size_t>(said[0]), said.size());
     mux_.Receive(said.first(cut), Instant{});
     mux_.Receive(said.subspan(cut), Instant{});
+    // No more than one answer with its zeros, and for each frame a shorter one.
+    if (mux_.pending() > said.size() + 2 * proto::port::FillerBytesFor(0)) __builtin_trap();
     mux_.Tick(Instant{} + remote::kPortSilenceMax);
   }
 

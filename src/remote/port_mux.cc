@@ -104,8 +104,15 @@ void PortMux::TakeHello(Instant now) {
   const bool first = std::exchange(peer_, hello.epoch) != hello.epoch;
   if (side_ == frames::Side::kHost) {
     room_ = hello.room;
-    // The peer has joined an earlier session of this end, which may have stopped within a frame.
-    if (first && hello.echo != 0 && hello.echo != epoch_) PutFiller();
+    // What still waits is for an earlier guest. Without it a guest that restarts all the time finds one answer here.
+    const bool waited = first && pending() > 0;
+    if (waited) {
+      out_.clear();
+      sent_ = 0;
+    }
+    // The end of a frame may be missing: one that was dropped here, or one of an earlier session of this end that the
+    // peer has joined.
+    if (waited || (first && hello.echo != 0 && hello.echo != epoch_)) PutFiller();
   }
   if (joined_) {
     heard_ = now;

@@ -390,6 +390,12 @@ TEST(PortMux, ProtocolViolationsEndTheGuestsStreams) {
             "it sent more than it may");
 }
 
+TEST(PortMux, AGuestThatRestartsAllTheTimeMakesTheHostKeepOneAnswer) {
+  RudeGuest guest;
+  for (std::uint64_t epoch = 100; epoch < 200; ++epoch) guest.SayHello(/*echo=*/1, epoch);
+  EXPECT_EQ(guest.host.mux.pending(), port::FillerBytesFor(0) + port::kFrameHeaderBytes + port::kHelloBytes);
+}
+
 TEST(PortMux, MoreStreamsThanThereMayBeAreClosed) {
   RudeGuest guest;
   for (std::uint32_t stream = 1; stream <= port::kStreamsMax + 5; ++stream) guest.Say(port::Kind::kOpen, stream, 0);
