@@ -8,6 +8,8 @@ namespace weir::proto {
 namespace {
 
 constexpr std::string_view kFigures = "figures";
+/// Of the lines before the figures. An answer has room for both in its packet.
+constexpr std::size_t kMoveLinesBytesMax = kControlBytesMax - 1024;
 
 /// Calls `each` with the name and value of each figure, in output order.
 template <typename Each>
@@ -28,15 +30,24 @@ std::string InUnits(std::uint64_t number, std::uint64_t unit) {
 
 std::string Mebibytes(std::uint64_t bytes) { return InUnits(bytes, 1 << 20) + " MiB"; }
 
+std::string LineOf(const MoveFigures& move) {
+  return std::to_string(move.objects) + " objects recreated; contents of " + std::to_string(move.memories) + ": " +
+         Mebibytes(move.bytes_before) + " sent before the pause, " + Mebibytes(move.bytes_in_pause) + " in it, " +
+         Mebibytes(move.bytes_unchanged) + " not sent again; paused for " + InUnits(move.pause_us, 1000) + " ms\n";
+}
+
 }  // namespace
 
 std::string MoveText(std::span<const MoveFigures> moves) {
   std::string said;
   MoveFigures all;
+  std::size_t unsaid = 0;
   for (const MoveFigures& move : moves) {
-    said += std::to_string(move.objects) + " objects recreated; contents of " + std::to_string(move.memories) + ": " +
-            Mebibytes(move.bytes_before) + " sent before the pause, " + Mebibytes(move.bytes_in_pause) + " in it, " +
-            Mebibytes(move.bytes_unchanged) + " not sent again; paused for " + InUnits(move.pause_us, 1000) + " ms\n";
+    const std::string line = LineOf(move);
+    if (unsaid == 0 && said.size() + line.size() <= kMoveLinesBytesMax)
+      said += line;
+    else
+      ++unsaid;
     all.objects += move.objects;
     all.memories += move.memories;
     all.bytes_before += move.bytes_before;
@@ -44,6 +55,7 @@ std::string MoveText(std::span<const MoveFigures> moves) {
     all.bytes_unchanged += move.bytes_unchanged;
     all.pause_us = std::max(all.pause_us, move.pause_us);
   }
+  if (unsaid > 0) said += "and " + std::to_string(unsaid) + " more connections\n";
   said += kFigures;
   EachFigure(all, [&](const char* name, std::uint64_t number) {
     said += std::string(" ") + name + "=" + std::to_string(number);
@@ -104,8 +116,9 @@ std::optional<MoveRequest> RequestFrom(std::string_view text) {
 }
 
 std::string AnswerText(const Result<std::string>& said) {
-  if (said) return "ok\n" + *said;
-  return "error " + std::string(NameOf(said.error().code)) + "\n" + said.error().message;
+  const std::string text =
+      said ? "ok\n" + *said : "error " + std::string(NameOf(said.error().code)) + "\n" + said.error().message;
+  return text.substr(0, kControlBytesMax);
 }
 
 Result<std::string> AnswerFrom(std::string_view text) {

@@ -37,7 +37,8 @@ struct MoveFigures {
   std::uint64_t bytes_before = 0, bytes_in_pause = 0, bytes_unchanged = 0;
   std::uint64_t pause_us = 0;
 };
-/// Text for users, one line per move, followed by "figures KEY=NUMBER ..." with sums, and the maximum of the pauses.
+/// Text for users, one line for each of the first moves and the number of the others, followed by "figures KEY=NUMBER
+/// ..." with sums over all, and the maximum of the pauses. It fits into an answer.
 std::string MoveText(std::span<const MoveFigures> moves);
 /// Removes the line with figures from a relay's answer. Returns nothing if there is none.
 std::vector<std::pair<std::string, std::uint64_t>> TakeFigures(std::string& said);
@@ -45,6 +46,7 @@ std::vector<std::pair<std::string, std::uint64_t>> TakeFigures(std::string& said
 std::string RequestText(const MoveRequest& request);
 /// Nothing if the text is not a request.
 std::optional<MoveRequest> RequestFrom(std::string_view text);
+/// A text that is too long for a packet is cut.
 std::string AnswerText(const Result<std::string>& said);
 /// The text of the answer. kProtocol if it is not an answer.
 Result<std::string> AnswerFrom(std::string_view text);

@@ -65,6 +65,19 @@ TEST(RelayControl, FiguresFollowTheTextAndSumAllMoves) {
   EXPECT_EQ(figures, expected);
 }
 
+TEST(RelayControl, TheAnswerAboutManyConnectionsFitsIntoAPacket) {
+  const std::vector<MoveFigures> moves(256, {.objects = 1'000'000, .memories = 1, .pause_us = ~0ULL});
+  const std::string answer = AnswerText(MoveText(moves));
+  EXPECT_LE(answer.size(), kControlBytesMax);
+  auto said = AnswerFrom(answer);
+  ASSERT_TRUE(said);
+  const auto figures = TakeFigures(*said);
+  ASSERT_EQ(figures.size(), 6U);
+  EXPECT_EQ(figures[0].second, 256'000'000U) << "the sums are over all of them";
+  EXPECT_NE(said->find(" more connections"), std::string::npos) << *said;
+  EXPECT_EQ(AnswerText(Fail(Errc::kIo, std::string(2 * kControlBytesMax, 'x'))).size(), kControlBytesMax);
+}
+
 TEST(RelayControl, WordsWithoutFiguresStayAsTheyAre) {
   for (const char* words : {"", "moved", "one\ntwo", "figures a=1", "\nfigure a=1"}) {
     std::string said = words;
