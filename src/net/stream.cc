@@ -76,16 +76,18 @@ Status SendAll(Stream& stream, std::span<const std::byte> bytes, Duration timeou
   return Ok();
 }
 
-Status ReceiveAll(Stream& stream, std::span<std::byte> into, Duration timeout) {
-  Instant last = platform::Now();
+Status ReceiveAll(Stream& stream, std::span<std::byte> into, Duration timeout, Duration in_all) {
+  const Instant begin = platform::Now();
+  Instant last = begin;
   while (!into.empty()) {
     WEIR_TRY(const std::size_t came, stream.TryReceive(into));
     into = into.subspan(came);
-    if (came > 0)
-      last = platform::Now();
-    else if (!stream.AwaitReceive(LeftOf(timeout, last)))
-      return Fail(Errc::kTimeout,
-                  fmt::format("no more data came from {}, with {} bytes missing", stream.peer(), into.size()));
+    if (came > 0) last = platform::Now();
+    if (into.empty()) break;
+    const Duration left = std::min(LeftOf(timeout, last), LeftOf(in_all, begin));
+    if (came > 0 ? left > Duration::zero() : stream.AwaitReceive(left)) continue;
+    return Fail(Errc::kTimeout,
+                fmt::format("no more data came from {}, with {} bytes missing", stream.peer(), into.size()));
   }
   return Ok();
 }

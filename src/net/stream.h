@@ -58,8 +58,9 @@ class Stream {
   [[nodiscard]] virtual int fd() const { return -1; }
 };
 
-/// Transfers all bytes. Fails with kTimeout after `timeout` without progress; the total time is not bounded.
+/// Transfers all bytes. Fails with kTimeout after `timeout` without progress; the total time is not bounded, unless
+/// `in_all` bounds it.
 Status SendAll(Stream& stream, std::span<const std::byte> bytes, Duration timeout);
-Status ReceiveAll(Stream& stream, std::span<std::byte> into, Duration timeout);
+Status ReceiveAll(Stream& stream, std::span<std::byte> into, Duration timeout, Duration in_all = Duration::max());
 
 }  // namespace weir::net

@@ -28,15 +28,18 @@ Status SendFrame(net::Stream& stream, wire::Kind kind, const M& message, Duratio
   return net::SendAll(stream, frame, timeout);
 }
 
-/// The views in `message` point into `bytes`.
+/// The views in `message` point into `bytes`. `within`: for the whole frame, so that a peer that sends a byte now and
+/// then holds no place for longer.
 template <typename M>
-Status ReceiveFrame(net::Stream& stream, wire::Kind kind, std::vector<std::byte>& bytes, M& message, Duration timeout) {
+Status ReceiveFrame(net::Stream& stream, wire::Kind kind, std::vector<std::byte>& bytes, M& message, Duration within) {
+  const Instant begin = platform::Now();
   wire::FrameHeader header;
-  WEIR_TRY_STATUS(net::ReceiveAll(stream, std::as_writable_bytes(std::span(&header, 1)), timeout));
+  WEIR_TRY_STATUS(net::ReceiveAll(stream, std::as_writable_bytes(std::span(&header, 1)), within, within));
   if (!wire::Plausible(header) || static_cast<wire::Kind>(header.kind) != kind)
     return Fail(Errc::kProtocol, stream.peer() + ": the data is not a handshake of Weir's");
   bytes.resize(header.bytes);
-  WEIR_TRY_STATUS(net::ReceiveAll(stream, bytes, timeout));
+  const Duration left = std::max(within - (platform::Now() - begin), Duration::zero());
+  WEIR_TRY_STATUS(net::ReceiveAll(stream, bytes, left, left));
   cl::Header inner;
   if (!cl::ReadHeader(bytes, inner) || inner.size != bytes.size() || inner.op != M::kOp ||
       !cl::Decode(bytes, message) || message.magic != wire::kMagic)
@@ -46,10 +49,10 @@ Status ReceiveFrame(net::Stream& stream, wire::Kind kind, std::vector<std::byte>
 
 }  // namespace
 
-Result<Greeting> ReceiveHello(net::Stream& stream) {
+Result<Greeting> ReceiveHello(net::Stream& stream, Duration within) {
   std::vector<std::byte> bytes;
   wire::Hello hello;
-  WEIR_TRY_STATUS(ReceiveFrame(stream, wire::Kind::kHello, bytes, hello, kHelloWithin));
+  WEIR_TRY_STATUS(ReceiveFrame(stream, wire::Kind::kHello, bytes, hello, within));
   if (hello.version == 0) return Fail(Errc::kVersionMismatch, stream.peer() + ": a Hello of version 0");
   return Greeting{.vgpu = std::string(hello.vgpu.substr(0, kTextBytesMax)),
                   .program = Printable(hello.program.substr(0, kTextBytesMax)),

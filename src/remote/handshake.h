@@ -19,8 +19,9 @@ struct Greeting {
   std::string vgpu, program;
   std::uint16_t version = 0;  // the relay's protocol version; unused when a relay sends its Greeting
 };
-/// Receives the Hello. kProtocol: malformed. kVersionMismatch: unsupported version.
-Result<Greeting> ReceiveHello(net::Stream& stream);
+/// Receives the Hello, all of it `within` this time. kTimeout; kProtocol: malformed; kVersionMismatch: unsupported
+/// version.
+Result<Greeting> ReceiveHello(net::Stream& stream, Duration within = kHelloWithin);
 /// Sends the reason why the connection is refused.
 void Refuse(net::Stream& stream, const std::string& why);
 /// `came_ns`: when the Hello arrived.

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "platform/clock.h"
 #include "proto/network_frames.h"
@@ -84,6 +87,44 @@ TEST(Handshake, OtherDataThanAHelloIsRefused) {
     ASSERT_FALSE(greeting);
     EXPECT_EQ(greeting.error().code, Errc::kProtocol);
   }
+}
+
+/// A peer that sends a byte whenever the other end has waited for a millisecond.
+class DrippingPeer final : public net::Stream {
+ public:
+  explicit DrippingPeer(std::vector<std::byte> says) : says_(std::move(says)) {}
+  Result<std::size_t> TrySend(std::span<const iovec>) override { return std::size_t{0}; }
+  Result<std::size_t> TryReceive(std::span<std::byte> into) override {
+    if (!std::exchange(waited_, false) || at_ == says_.size()) return std::size_t{0};
+    into[0] = says_[at_++];
+    return std::size_t{1};
+  }
+  bool AwaitSend(Duration) override { return false; }
+  bool AwaitReceive(Duration timeout) override {
+    if (timeout <= Duration::zero()) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+    return waited_ = true;
+  }
+  void Shutdown() override {}
+  [[nodiscard]] const std::string& peer() const override { return name_; }
+  [[nodiscard]] const std::string& peer_name() const override { return name_; }
+
+ private:
+  const std::vector<std::byte> says_;
+  std::size_t at_ = 0;
+  bool waited_ = false;
+  const std::string name_ = "a peer";
+};
+
+TEST(Handshake, AHelloThatComesByteByByteDoesNotTakeLongerThanAllowed) {
+  std::vector<std::byte> frame(proto::net::kFrameHeaderBytes + proto::net::kHandshakeBytesMax);
+  const proto::net::FrameHeader header{.bytes = proto::net::kHandshakeBytesMax,
+                                       .kind = static_cast<std::uint16_t>(proto::net::Kind::kHello)};
+  std::memcpy(frame.data(), &header, sizeof header);
+  DrippingPeer peer(frame);
+  const auto greeting = ReceiveHello(peer, milliseconds(50));
+  ASSERT_FALSE(greeting);
+  EXPECT_EQ(greeting.error().code, Errc::kTimeout) << greeting.error().message;
 }
 
 TEST(Handshake, ADisconnectionInTheMiddleIsNoticed) {
