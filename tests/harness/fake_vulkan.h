@@ -8,9 +8,9 @@
 // After it.
 #include <vulkan/vk_layer.h>
 
-#include <array>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,9 +33,13 @@ struct FakeVulkan {
   // Answers.
   VkResult result = VK_SUCCESS;  // of submits, waits and presents
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  const char* name = "Fake Vulkan";
   bool counts_only = false;  // it looks at no submit, for benchmarks
   bool has_release = false;  // vkReleaseSwapchainImagesEXT
   std::uint64_t ticks_of_submit = 10;
+  std::uint64_t ticks_of_wait = 0;  // of a part that waits for semaphores
+  std::function<void()> on_wait{};  // what happens while the program waits
+  std::function<void()> on_create_device{};
   // What was called.
   int lookups = 0, late_lookups = 0;  // late: after the device was made
   bool made = false;
@@ -51,10 +55,11 @@ struct FakeVulkan {
     bool resets;
   };
   std::deque<std::pair<Object, std::vector<Written>>> own_buffers{};
-  std::array<std::uint64_t, 64> queries{};
+  std::deque<std::uint64_t> queries{};  // of all pools
   std::uint64_t clock = 1'000'000;
   bool withholds = false;  // results of timestamps
   bool stuck = false;      // what is submitted runs when the device goes on
+  bool slow = false;       // what is submitted begins, and ends when the device goes on
   std::vector<std::vector<Part>> queued{};
 
   std::deque<Object> objects{};
@@ -89,7 +94,14 @@ inline VKAPI_ATTR void VKAPI_CALL GetProperties(VkPhysicalDevice, VkPhysicalDevi
   *properties = {};
   properties->deviceType = fake_vulkan.type;
   properties->limits.timestampPeriod = 1000;  // a tick is a microsecond
-  std::strcpy(properties->deviceName, "Fake Vulkan");
+  properties->apiVersion = VK_API_VERSION_1_3;
+  std::strcpy(properties->deviceName, fake_vulkan.name);
+}
+/// All physical devices are the same one.
+inline VKAPI_ATTR void VKAPI_CALL GetProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* properties) {
+  GetProperties(device, &properties->properties);
+  auto* id = static_cast<VkPhysicalDeviceIDProperties*>(properties->pNext);
+  if (id != nullptr && id->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES) id->deviceUUID[0] = 1;
 }
 inline VKAPI_ATTR void VKAPI_CALL GetFamilies(VkPhysicalDevice, std::uint32_t* count,
                                               VkQueueFamilyProperties* families) {
@@ -100,6 +112,7 @@ inline VKAPI_ATTR void VKAPI_CALL GetFamilies(VkPhysicalDevice, std::uint32_t* c
 inline VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo*,
                                                    const VkAllocationCallbacks*, VkDevice* device) {
   static int devices = 0;
+  if (fake_vulkan.on_create_device) fake_vulkan.on_create_device();
   *device = MakeHandle<VkDevice>(NewTable(), ++devices);
   return VK_SUCCESS;
 }
@@ -110,7 +123,8 @@ inline VKAPI_ATTR void VKAPI_CALL GetDeviceQueue(VkDevice device, std::uint32_t,
 
 /// The device runs a submit at once: it takes ticks_of_submit, between our two timestamps if there are any.
 inline void Run(const std::vector<FakeVulkan::Part>& parts) {
-  for (const auto& part : parts)
+  for (const auto& part : parts) {
+    if (part.waits != 0) fake_vulkan.clock += fake_vulkan.ticks_of_wait;
     for (const VkCommandBuffer buffer : part.buffers) {
       bool ours = false;
       for (auto& [object, writes] : fake_vulkan.own_buffers) {
@@ -121,9 +135,10 @@ inline void Run(const std::vector<FakeVulkan::Part>& parts) {
       }
       if (!ours) fake_vulkan.clock += fake_vulkan.ticks_of_submit;
     }
+  }
 }
 inline void GoOn() {
-  fake_vulkan.stuck = false;
+  fake_vulkan.stuck = fake_vulkan.slow = false;
   for (const auto& parts : fake_vulkan.queued) Run(parts);
   fake_vulkan.queued.clear();
 }
@@ -150,8 +165,18 @@ inline VkResult Submitted(VkQueue queue, std::vector<FakeVulkan::Part> parts) {
   ++fake_vulkan.submits;
   fake_vulkan.submitted_to.push_back(ObjectOf(queue).device);
   fake_vulkan.parts = std::move(parts);
-  if (fake_vulkan.result == VK_SUCCESS && fake_vulkan.stuck) fake_vulkan.queued.push_back(fake_vulkan.parts);
-  if (fake_vulkan.result == VK_SUCCESS && !fake_vulkan.stuck) Run(fake_vulkan.parts);
+  if (fake_vulkan.result != VK_SUCCESS) return fake_vulkan.result;
+  if (fake_vulkan.slow) {
+    std::vector<FakeVulkan::Part> rest = fake_vulkan.parts;
+    auto& first = rest.front().buffers;
+    Run({{nullptr, {first.front()}, 0, 0}});
+    first.erase(first.begin());
+    fake_vulkan.queued.push_back(std::move(rest));
+  } else if (fake_vulkan.stuck) {
+    fake_vulkan.queued.push_back(fake_vulkan.parts);
+  } else {
+    Run(fake_vulkan.parts);
+  }
   return fake_vulkan.result;
 }
 inline VKAPI_ATTR VkResult VKAPI_CALL QueueSubmit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos,
@@ -181,11 +206,16 @@ inline VKAPI_ATTR VkResult VKAPI_CALL QueueBindSparse(VkQueue, std::uint32_t, co
 }
 inline VKAPI_ATTR VkResult VKAPI_CALL QueueWaitIdle(VkQueue) { return ++fake_vulkan.idles, fake_vulkan.result; }
 inline VKAPI_ATTR VkResult VKAPI_CALL DeviceWaitIdle(VkDevice) { return ++fake_vulkan.idles, fake_vulkan.result; }
-inline VKAPI_ATTR VkResult VKAPI_CALL WaitForFences(VkDevice, std::uint32_t, const VkFence*, VkBool32, std::uint64_t) {
+inline VkResult Waited() {
+  if (fake_vulkan.on_wait) fake_vulkan.on_wait();
   return ++fake_vulkan.waits, fake_vulkan.result;
 }
+inline VKAPI_ATTR VkResult VKAPI_CALL WaitForFences(VkDevice, std::uint32_t, const VkFence*, VkBool32, std::uint64_t) {
+  return Waited();
+}
+inline VKAPI_ATTR void VKAPI_CALL DestroySemaphore(VkDevice, VkSemaphore, const VkAllocationCallbacks*) {}
 inline VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphores(VkDevice, const VkSemaphoreWaitInfo*, std::uint64_t) {
-  return ++fake_vulkan.waits, fake_vulkan.result;
+  return Waited();
 }
 inline VKAPI_ATTR VkResult VKAPI_CALL CreateSwapchain(VkDevice, const VkSwapchainCreateInfoKHR*,
                                                       const VkAllocationCallbacks*, VkSwapchainKHR* swapchain) {
@@ -232,25 +262,29 @@ inline void Note(VkCommandBuffer buffer, std::uint32_t query, bool resets) {
   for (auto& [object, writes] : fake_vulkan.own_buffers)
     if (reinterpret_cast<VkCommandBuffer>(&object) == buffer) writes.push_back({query, resets});
 }
-inline VKAPI_ATTR void VKAPI_CALL ResetQueries(VkCommandBuffer buffer, VkQueryPool, std::uint32_t first,
+/// A pool is known by the number of its first query.
+inline std::uint32_t FirstOf(VkQueryPool pool) { return static_cast<std::uint32_t>(ObjectOf(pool).device); }
+inline VKAPI_ATTR void VKAPI_CALL ResetQueries(VkCommandBuffer buffer, VkQueryPool pool, std::uint32_t first,
                                                std::uint32_t) {
-  Note(buffer, first, true);
+  Note(buffer, FirstOf(pool) + first, true);
 }
-inline VKAPI_ATTR void VKAPI_CALL WriteTimestamp(VkCommandBuffer buffer, VkPipelineStageFlagBits, VkQueryPool,
+inline VKAPI_ATTR void VKAPI_CALL WriteTimestamp(VkCommandBuffer buffer, VkPipelineStageFlagBits, VkQueryPool pool,
                                                  std::uint32_t query) {
-  Note(buffer, query, false);
+  Note(buffer, FirstOf(pool) + query, false);
 }
-inline VKAPI_ATTR VkResult VKAPI_CALL CreateQueries(VkDevice, const VkQueryPoolCreateInfo*,
+inline VKAPI_ATTR VkResult VKAPI_CALL CreateQueries(VkDevice, const VkQueryPoolCreateInfo* info,
                                                     const VkAllocationCallbacks*, VkQueryPool* pool) {
-  *pool = MakeHandle<VkQueryPool>(nullptr, 0);
+  *pool = MakeHandle<VkQueryPool>(nullptr, static_cast<int>(fake_vulkan.queries.size()));
+  fake_vulkan.queries.resize(fake_vulkan.queries.size() + info->queryCount);
   return ++fake_vulkan.query_pools, VK_SUCCESS;
 }
 inline VKAPI_ATTR void VKAPI_CALL DestroyQueries(VkDevice, VkQueryPool, const VkAllocationCallbacks*) {
   --fake_vulkan.query_pools;
 }
-inline VKAPI_ATTR VkResult VKAPI_CALL GetResults(VkDevice, VkQueryPool, std::uint32_t first, std::uint32_t count,
+inline VKAPI_ATTR VkResult VKAPI_CALL GetResults(VkDevice, VkQueryPool pool, std::uint32_t first, std::uint32_t count,
                                                  std::size_t, void* data, VkDeviceSize, VkQueryResultFlags) {
   auto* words = static_cast<std::uint64_t*>(data);
+  first += FirstOf(pool);
   for (std::uint32_t i = 0; i < count; ++i) {
     words[2 * i] = fake_vulkan.queries.at(first + i);
     words[2 * i + 1] = fake_vulkan.withholds || fake_vulkan.queries.at(first + i) == 0 ? 0 : 1;
@@ -278,6 +312,7 @@ inline PFN_vkVoidFunction DeviceFunction(const char* name) {
       {"vkDeviceWaitIdle", AsVoid(&DeviceWaitIdle)},
       {"vkWaitForFences", AsVoid(&WaitForFences)},
       {"vkWaitSemaphores", AsVoid(&WaitSemaphores)},
+      {"vkDestroySemaphore", AsVoid(&DestroySemaphore)},
       {"vkCreateSwapchainKHR", AsVoid(&CreateSwapchain)},
       {"vkDestroySwapchainKHR", AsVoid(&DestroySwapchain)},
       {"vkAcquireNextImageKHR", AsVoid(&Acquire)},
@@ -312,6 +347,7 @@ inline VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProcAddr(VkInstance, 
       {"vkCreateDevice", AsVoid(&CreateDevice)},
       {"vkDestroySurfaceKHR", AsVoid(&DestroySurface)},
       {"vkGetPhysicalDeviceProperties", AsVoid(&GetProperties)},
+      {"vkGetPhysicalDeviceProperties2", AsVoid(&GetProperties2)},
       {"vkGetPhysicalDeviceQueueFamilyProperties", AsVoid(&GetFamilies)},
   };
   for (const Named& one : kFunctions)
@@ -341,8 +377,12 @@ class VulkanChain {
     loader.sType = VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO;
     loader.function = VK_LAYER_LINK_INFO;
     loader.u.pLayerInfo = &link;
+    VkApplicationInfo program{};
+    program.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+    program.apiVersion = VK_API_VERSION_1_1;
     VkInstanceCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+    info.pApplicationInfo = &program;
     info.pNext = &loader;
     VkInstance instance = VK_NULL_HANDLE;
     WEIR_CHECK(Get<PFN_vkCreateInstance>(VkInstance{}, "vkCreateInstance")(&info, nullptr, &instance) == VK_SUCCESS);
