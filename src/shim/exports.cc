@@ -110,9 +110,9 @@ void ForgetVulkanWindow(unsigned long long window) {
 void ReportVulkanTime(unsigned made, unsigned known, long long gpu_ns) {
   if (VulkanShim* vulkan = Vulkan()) vulkan->ReportTime(made, known, gpu_ns);
 }
-int WantedVulkanTimestamps() {
+weir_vulkan_need VulkanNeed() {
   VulkanShim* vulkan = Vulkan();
-  return vulkan != nullptr && vulkan->WantsTimestamps() ? 1 : 0;
+  return vulkan != nullptr ? vulkan->Need() : WEIR_VULKAN_NEEDS_NOTHING;
 }
 
 int BeforeCudaWork(weir_shim_pass* pass, const weir_cuda_stream* stream) {
@@ -152,7 +152,7 @@ WEIR_SHIM_EXPORT const weir_gl_hooks* weir_gl_shim_hooks(void) {
 WEIR_SHIM_EXPORT const weir_vulkan_hooks* weir_vulkan_shim_hooks(void) {
   static const weir_vulkan_hooks kHooks = {WEIR_VULKAN_HOOKS_VERSION, &BeforeVulkanPresent, &AfterVulkanPresent,
                                            &BeforeVulkanWork,         &AfterVulkanWork,     &BeforeVulkanImage,
-                                           &ForgetVulkanWindow,       &ReportVulkanTime,    &WantedVulkanTimestamps};
+                                           &ForgetVulkanWindow,       &ReportVulkanTime,    &VulkanNeed};
   return CatchForks() ? &kHooks : nullptr;
 }
 

@@ -152,6 +152,40 @@ TEST_F(VulkanLayer, AWaitThatFollowsASubmitIsInItsBatches) {
   EXPECT_EQ(BatchesOf([this] { Call<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(device_); }), 1U);
 }
 
+/// It waits for a value that no submit signals yet. Another thread's submit signals it.
+TEST_F(VulkanLayer, AThreadThatWaitsForALaterSubmitIsNotInFlight) {
+  AttachBySubmits();
+  const auto semaphore = testing::fake::MakeHandle<VkSemaphore>(nullptr, 0);
+  std::uint32_t in_flight = 0;
+  const auto look = [&] { in_flight = host_.InFlight(); };
+  std::uint64_t value = 0;
+  for (const bool with_work : {true, false, true}) {
+    SCOPED_TRACE(value);
+    BatchesOf([this] { Submit({1}); });  // for another thread
+    fake_vulkan.on_wait = look;
+    fake_vulkan.result = VK_TIMEOUT;
+    EXPECT_EQ(WaitSemaphore(semaphore, value + 1), 0U);
+    EXPECT_EQ(in_flight, 0U) << "its time may pass";
+    fake_vulkan.result = VK_SUCCESS;
+    fake_vulkan.on_wait = [&] {
+      look();
+      Signal(semaphore, ++value, with_work);
+    };
+    EXPECT_GE(WaitSemaphore(semaphore, value + 1), 1U) << "what has ended is settled";
+    EXPECT_EQ(in_flight, 0U);
+    BatchesOf([&] { Signal(semaphore, ++value, with_work); });
+    BatchesOf([this] { Submit({1}); });
+    fake_vulkan.on_wait = look;
+    EXPECT_EQ(WaitSemaphore(semaphore, value), 1U);
+    EXPECT_EQ(in_flight, 1U) << "this one is for work on the device";
+  }
+  Call<PFN_vkDestroySemaphore>("vkDestroySemaphore")(device_, semaphore, nullptr);
+  Submit({1});
+  WaitSemaphore(semaphore, 1);
+  EXPECT_EQ(in_flight, 0U) << "another one with the same handle";
+  fake_vulkan.on_wait = nullptr;
+}
+
 /// The shim waits at the gate only: with the gate open, a submit returns though no work has ended, and calls no wait.
 TEST_F(VulkanLayer, NoWorkOfTheProgramIsWaitedFor) {
   AttachBySubmits();

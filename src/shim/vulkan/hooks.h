@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
-#define WEIR_VULKAN_HOOKS_VERSION 2u
+#define WEIR_VULKAN_HOOKS_VERSION 3u
 
 /* The device of a call. */
 typedef struct weir_vulkan_device {
@@ -26,6 +26,13 @@ typedef enum weir_vulkan_work {
   WEIR_VULKAN_SUBMITS, /* work goes to the device */
   WEIR_VULKAN_WAITS,   /* the program waits for work that it has submitted */
 } weir_vulkan_work;
+
+/* What the meter in use needs from the layer. */
+typedef enum weir_vulkan_need {
+  WEIR_VULKAN_NEEDS_NOTHING,
+  WEIR_VULKAN_NEEDS_TIME,  /* report_time */
+  WEIR_VULKAN_NEEDS_WAITS, /* waits inside of passes, because it measures how long they take */
+} weir_vulkan_need;
 
 /* None of these functions throws or fails. */
 typedef struct weir_vulkan_hooks {
@@ -43,8 +50,7 @@ typedef struct weir_vulkan_hooks {
   /* Submits with timestamps: how many more were made, how many more have a known GPU time, and the sum of these times.
    */
   void (*report_time)(unsigned made, unsigned known, long long gpu_ns);
-  /* Whether the meter in use needs report_time. */
-  int (*wants_time)(void);
+  weir_vulkan_need (*need)(void);
 } weir_vulkan_hooks;
 
 /* libweir-shim.so exports it. */

@@ -3,6 +3,7 @@
 //
 //   layer.cc         what the loader calls: the chain, creation and destruction of instances and devices
 //   layer_work.cc    submits and waits
+//   layer_signals.h  values of timeline semaphores that submits signal
 //   layer_present.cc swapchains, images, presents
 //   layer_timer.cc   timestamps around submits
 //   layer_threads.cc names lavapipe's workers
@@ -20,6 +21,7 @@
 #include <mutex>
 
 #include "shim/vulkan/hooks.h"
+#include "shim/vulkan/layer_signals.h"
 #include "shim/vulkan/layer_table.h"
 
 namespace weir::shim {
@@ -31,7 +33,7 @@ class QueueTimer;
 #define WEIR_VULKAN_HOOKED(X)                                                                                        \
   X(DestroyDevice) X(GetDeviceQueue) X(GetDeviceQueue2)                                                              \
   X(QueueSubmit) X(QueueSubmit2) X(QueueSubmit2KHR) X(QueueBindSparse)                                               \
-  X(QueueWaitIdle) X(DeviceWaitIdle) X(WaitForFences) X(WaitSemaphores) X(WaitSemaphoresKHR)                         \
+  X(QueueWaitIdle) X(DeviceWaitIdle) X(WaitForFences) X(WaitSemaphores) X(WaitSemaphoresKHR) X(DestroySemaphore)     \
   X(CreateSwapchainKHR) X(CreateSharedSwapchainsKHR) X(DestroySwapchainKHR)                                          \
   X(AcquireNextImageKHR) X(AcquireNextImage2KHR) X(ReleaseSwapchainImagesEXT) X(QueuePresentKHR)
 /// The other device functions that the layer itself calls.
@@ -88,6 +90,7 @@ struct Device {
   std::atomic<std::size_t> queue_count{0};
   std::atomic<std::uint64_t> timed_until{0};  // in ticks: GPU time up to this moment was reported
   std::atomic<bool> submitted{false};         // work was submitted since the last wait
+  Signals signals;
 };
 
 struct Window {

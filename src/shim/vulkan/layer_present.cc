@@ -101,7 +101,7 @@ VKAPI_ATTR VkResult VKAPI_CALL QueuePresent(VkQueue queue, const VkPresentInfoKH
     }
   }
   const VkResult result = device.next.QueuePresentKHR(queue, info);
-  if (hooks != nullptr && hooks->wants_time() != 0) ReadTimers(device);
+  if (hooks != nullptr && hooks->need() == WEIR_VULKAN_NEEDS_TIME) ReadTimers(device);
   if (frames > 0) {
     const InShim in_shim;
     for (std::size_t i = 0; i < frames; ++i) hooks->after_present(&passes[i]);

@@ -61,6 +61,9 @@ struct Form1 {
     info.commandBufferCount = count;
   }
   static Buffer Ours(VkCommandBuffer buffer) { return buffer; }
+  static void NoteSignals(Signals& signals, const Info& info) {
+    if (info.signalSemaphoreCount != 0) signals.Note(info.pNext, info.signalSemaphoreCount, info.pSignalSemaphores);
+  }
   static bool Special(const Info&) { return false; }
 };
 struct Form2 {
@@ -77,6 +80,10 @@ struct Form2 {
     ours.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO;
     ours.commandBuffer = buffer;
     return ours;
+  }
+  static void NoteSignals(Signals& signals, const Info& info) {
+    for (std::uint32_t i = 0; i < info.signalSemaphoreInfoCount; ++i)
+      signals.Note(info.pSignalSemaphoreInfos[i].semaphore, info.pSignalSemaphoreInfos[i].value);
   }
   static bool Special(const Info& info) { return (info.flags & VK_SUBMIT_PROTECTED_BIT) != 0; }
 };
@@ -97,7 +104,7 @@ bool HasWork(std::uint32_t count, const typename Form::Info* infos) {
 /// The queue's timer; null: the submit is not measured.
 QueueTimer* TimerFor(Device& device, VkQueue handle) {
   const weir_vulkan_hooks* hooks = Hooks();
-  if (hooks == nullptr || hooks->wants_time() == 0) return nullptr;
+  if (hooks == nullptr || hooks->need() != WEIR_VULKAN_NEEDS_TIME) return nullptr;
   Queue* queue = QueueOf(device, handle);
   if (queue == nullptr || queue->untimed) return nullptr;
   QueueTimer* timer = queue->timer.load(std::memory_order_relaxed);
@@ -155,8 +162,11 @@ template <typename Form, typename Next>
 VkResult Submit(VkQueue queue, std::uint32_t count, const typename Form::Info* infos, VkFence fence,
                 Next DeviceFunctions::*next) {
   Device& device = DeviceOf(queue);
-  if (Hooks() == nullptr || !HasWork<Form>(count, infos)) return (device.next.*next)(queue, count, infos, fence);
-  const WorkPass pass(device, WEIR_VULKAN_SUBMITS, true);
+  if (Hooks() == nullptr) return (device.next.*next)(queue, count, infos, fence);
+  const bool has_work = HasWork<Form>(count, infos);
+  const WorkPass pass(device, WEIR_VULKAN_SUBMITS, has_work);
+  for (std::uint32_t i = 0; i < count; ++i) Form::NoteSignals(device.signals, infos[i]);
+  if (!has_work) return (device.next.*next)(queue, count, infos, fence);
   device.submitted.store(true, std::memory_order_relaxed);
   QueueTimer* timer = TimerFor(device, queue);
   if (timer == nullptr) return (device.next.*next)(queue, count, infos, fence);
@@ -192,42 +202,65 @@ VKAPI_ATTR VkResult VKAPI_CALL QueueBindSparse(VkQueue queue, std::uint32_t coun
     return info.bufferBindCount + info.imageOpaqueBindCount + info.imageBindCount != 0;
   });
   const WorkPass pass(device, WEIR_VULKAN_SUBMITS, binds);
+  for (std::uint32_t i = 0; i < count; ++i)
+    device.signals.Note(infos[i].pNext, infos[i].signalSemaphoreCount, infos[i].pSignalSemaphores);
   return device.next.QueueBindSparse(queue, count, infos, fence);
 }
 
-/// Passes the gate around a wait if work was submitted since the last wait. A wait without such work may concern
-/// anything and never end, so it does not pass the gate.
+/// Passes the gate around a wait for work that was submitted, if some was since the last wait. Any other wait may
+/// concern anything and never end, so the gate is passed only after it, if another thread's submit has ended it. A wait
+/// that the meter measures is left to a thread that waits for its own work then.
 template <typename Call>
-VkResult Wait(Device& device, bool waits, Call call) {
-  if (!waits || Hooks() == nullptr || !device.submitted.exchange(false, std::memory_order_relaxed)) return call();
-  const WorkPass pass(device, WEIR_VULKAN_WAITS, true);
+VkResult Wait(Device& device, bool waits, bool of_submits, Call call) {
+  const weir_vulkan_hooks* hooks = waits ? Hooks() : nullptr;
+  if (hooks == nullptr) return call();
+  const weir_vulkan_need need = hooks->need();
+  const auto take_submitted = [&] { return device.submitted.exchange(false, std::memory_order_relaxed); };
+  if (of_submits && take_submitted()) {
+    const WorkPass pass(device, WEIR_VULKAN_WAITS, true);
+    const VkResult result = call();
+    if (result == VK_TIMEOUT) device.submitted.store(true, std::memory_order_relaxed);
+    if (need == WEIR_VULKAN_NEEDS_TIME) ReadTimers(device);
+    return result;
+  }
   const VkResult result = call();
-  if (result == VK_TIMEOUT) device.submitted.store(true, std::memory_order_relaxed);
-  ReadTimers(device);
+  if (need == WEIR_VULKAN_NEEDS_TIME) ReadTimers(device);
+  if (!of_submits && result == VK_SUCCESS && need != WEIR_VULKAN_NEEDS_WAITS && take_submitted())
+    const WorkPass pass(device, WEIR_VULKAN_WAITS, true);
   return result;
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL QueueWaitIdle(VkQueue queue) {
   Device& device = DeviceOf(queue);
-  return Wait(device, true, [&] { return device.next.QueueWaitIdle(queue); });
+  return Wait(device, true, true, [&] { return device.next.QueueWaitIdle(queue); });
 }
 VKAPI_ATTR VkResult VKAPI_CALL DeviceWaitIdle(VkDevice handle) {
   Device& device = DeviceOf(handle);
-  return Wait(device, true, [&] { return device.next.DeviceWaitIdle(handle); });
+  return Wait(device, true, true, [&] { return device.next.DeviceWaitIdle(handle); });
 }
 VKAPI_ATTR VkResult VKAPI_CALL WaitForFences(VkDevice handle, std::uint32_t count, const VkFence* fences, VkBool32 all,
                                              std::uint64_t timeout) {
   Device& device = DeviceOf(handle);
-  return Wait(device, timeout != 0, [&] { return device.next.WaitForFences(handle, count, fences, all, timeout); });
+  return Wait(device, timeout != 0, true,
+              [&] { return device.next.WaitForFences(handle, count, fences, all, timeout); });
 }
 VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphores(VkDevice handle, const VkSemaphoreWaitInfo* info, std::uint64_t timeout) {
   Device& device = DeviceOf(handle);
-  return Wait(device, timeout != 0, [&] { return device.next.WaitSemaphores(handle, info, timeout); });
+  return Wait(device, timeout != 0, timeout != 0 && device.signals.Signal(*info),
+              [&] { return device.next.WaitSemaphores(handle, info, timeout); });
 }
 VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphoresKHR(VkDevice handle, const VkSemaphoreWaitInfo* info,
                                                  std::uint64_t timeout) {
   Device& device = DeviceOf(handle);
-  return Wait(device, timeout != 0, [&] { return device.next.WaitSemaphoresKHR(handle, info, timeout); });
+  return Wait(device, timeout != 0, timeout != 0 && device.signals.Signal(*info),
+              [&] { return device.next.WaitSemaphoresKHR(handle, info, timeout); });
+}
+
+VKAPI_ATTR void VKAPI_CALL DestroySemaphore(VkDevice handle, VkSemaphore semaphore,
+                                            const VkAllocationCallbacks* allocator) {
+  Device& device = DeviceOf(handle);
+  device.signals.Forget(semaphore);
+  device.next.DestroySemaphore(handle, semaphore, allocator);
 }
 
 }  // namespace
@@ -242,6 +275,7 @@ const PFN_vkQueueWaitIdle kOurQueueWaitIdle = &QueueWaitIdle;
 const PFN_vkDeviceWaitIdle kOurDeviceWaitIdle = &DeviceWaitIdle;
 const PFN_vkWaitForFences kOurWaitForFences = &WaitForFences;
 const PFN_vkWaitSemaphores kOurWaitSemaphores = &WaitSemaphores;
+const PFN_vkDestroySemaphore kOurDestroySemaphore = &DestroySemaphore;
 const PFN_vkWaitSemaphoresKHR kOurWaitSemaphoresKHR = &WaitSemaphoresKHR;
 
 }  // namespace weir::shim

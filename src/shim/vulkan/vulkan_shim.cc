@@ -22,6 +22,15 @@ std::uint64_t VulkanShim::BeforeImage(std::uint64_t window, int ahead, std::uint
   return static_cast<std::uint64_t>(std::max<std::int64_t>(waited_ns, 0));
 }
 
+weir_vulkan_need VulkanShim::Need() const noexcept {
+  switch (meter_kind()) {
+    case proto::MeterKind::kTimerQuery: return WEIR_VULKAN_NEEDS_TIME;
+    case proto::MeterKind::kWallClock:
+    case proto::MeterKind::kPresentCpuTime: return WEIR_VULKAN_NEEDS_WAITS;
+    default: return WEIR_VULKAN_NEEDS_NOTHING;
+  }
+}
+
 void VulkanShim::Meet(const void* place) {
   const auto& device = *static_cast<const weir_vulkan_device*>(place);
   renderer_ = device.renderer;
@@ -32,10 +41,7 @@ void VulkanShim::Meet(const void* place) {
 std::unique_ptr<Meter> VulkanShim::ChooseMeter(const DeviceCpus& cpus, const std::string& wanted) {
   const bool timestamps = wanted == NameOf(proto::MeterKind::kTimerQuery) || !software_;
   if (auto forced = ForcedMeter(wanted, cpus)) return forced;
-  if (has_timestamps_ && timestamps) {
-    wants_timestamps_.store(true, std::memory_order_relaxed);
-    return std::make_unique<ReportedMeter>(reported_);
-  }
+  if (has_timestamps_ && timestamps) return std::make_unique<ReportedMeter>(reported_);
   if (auto workers = SoonWorkerMeter(cpus, software_); workers != nullptr && software_) return workers;
   if (software_) return MakePresentCpuMeter(cpus);
   return MakeWallMeter();

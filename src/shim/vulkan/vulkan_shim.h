@@ -3,7 +3,7 @@
 // work of the program (docs/vulkan.md, law 1), so it overrides none of Api's waits.
 #pragma once
 
-#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -28,7 +28,7 @@ class VulkanShim final : public Api {
   void ReportTime(std::uint64_t made, std::uint64_t known, std::int64_t gpu_ns) noexcept {
     reported_.Add(made, known, gpu_ns);
   }
-  [[nodiscard]] bool WantsTimestamps() const noexcept { return wants_timestamps_.load(std::memory_order_relaxed); }
+  [[nodiscard]] weir_vulkan_need Need() const noexcept;
 
   void Meet(const void* place) override;
   [[nodiscard]] std::string Renderer() const override { return renderer_; }
@@ -41,7 +41,6 @@ class VulkanShim final : public Api {
   std::string renderer_;
   bool software_ = false;
   bool has_timestamps_ = false;
-  std::atomic<bool> wants_timestamps_{false};
   Reported reported_;
 };
 

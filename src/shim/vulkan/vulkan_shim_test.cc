@@ -70,12 +70,12 @@ class VulkanCalls : public ::testing::Test {
 };
 
 TEST_F(VulkanCalls, TheDaemonIsToldOfVulkanAndItsMeter) {
-  EXPECT_FALSE(shim_.WantsTimestamps());
+  EXPECT_EQ(shim_.Need(), WEIR_VULKAN_NEEDS_NOTHING);
   Attach();
   EXPECT_EQ(Info().api, proto::Api::kVulkan);
   EXPECT_EQ(Info().renderer, "Fake GPU");
   EXPECT_EQ(Info().meter, proto::MeterKind::kTimerQuery);
-  EXPECT_TRUE(shim_.WantsTimestamps());
+  EXPECT_EQ(shim_.Need(), WEIR_VULKAN_NEEDS_TIME);
 }
 
 TEST_F(VulkanCalls, WhatTheLayerReportsIsChargedToTheNextFrame) {
@@ -95,6 +95,7 @@ TEST_F(VulkanCalls, TimestampsThatContradictTheWallClockAreRejected) {
   shim_.ReportTime(0, 0, 3'600'000 * kNsPerMs);
   Present();
   EXPECT_EQ(Info().meter, proto::MeterKind::kWallClock);
+  EXPECT_EQ(shim_.Need(), WEIR_VULKAN_NEEDS_WAITS);
   const auto frames = host_.Drain().frames;
   ASSERT_EQ(frames.size(), 1U);
   EXPECT_EQ(frames[0].gpu_ns, 0) << "an impossible time is not charged";
@@ -123,6 +124,10 @@ TEST_F(VulkanCalls, WorkWhileTheDaemonWasAwayIsNotCharged) {
   };
   attach(kGpu);
   host.reset();
+  EXPECT_TRUE(WaitUntil([&] {
+    present(kGpu);
+    return !process.agent().attached();
+  }));
   shim.ReportTime(0, 0, 5 * kNsPerMs);
   host = std::make_unique<GateHost>(folder_ / "w");
   const auto frames = attach({&host, "Fake GPU", 0, 1});
