@@ -114,6 +114,9 @@ weir_vulkan_need VulkanNeed() {
   VulkanShim* vulkan = Vulkan();
   return vulkan != nullptr ? vulkan->Need() : WEIR_VULKAN_NEEDS_NOTHING;
 }
+void UseVulkanDevices(unsigned devices) {
+  if (VulkanShim* vulkan = Vulkan()) vulkan->UseDevices(devices);
+}
 
 int BeforeCudaWork(weir_shim_pass* pass, const weir_cuda_stream* stream) {
   *pass = {};
@@ -150,9 +153,9 @@ WEIR_SHIM_EXPORT const weir_gl_hooks* weir_gl_shim_hooks(void) {
 }
 
 WEIR_SHIM_EXPORT const weir_vulkan_hooks* weir_vulkan_shim_hooks(void) {
-  static const weir_vulkan_hooks kHooks = {WEIR_VULKAN_HOOKS_VERSION, &BeforeVulkanPresent, &AfterVulkanPresent,
-                                           &BeforeVulkanWork,         &AfterVulkanWork,     &BeforeVulkanImage,
-                                           &ForgetVulkanWindow,       &ReportVulkanTime,    &VulkanNeed};
+  static const weir_vulkan_hooks kHooks = {
+      WEIR_VULKAN_HOOKS_VERSION, &BeforeVulkanPresent, &AfterVulkanPresent, &BeforeVulkanWork, &AfterVulkanWork,
+      &BeforeVulkanImage,        &ForgetVulkanWindow,  &ReportVulkanTime,   &VulkanNeed,       &UseVulkanDevices};
   return CatchForks() ? &kHooks : nullptr;
 }
 

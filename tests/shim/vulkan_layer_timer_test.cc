@@ -25,6 +25,25 @@ TEST_F(VulkanLayer, TimestampsAreAroundASubmitAndNothingElseChanges) {
   for (const auto& part : parts) EXPECT_EQ(part.waits * 10 + part.signals, &part == &parts[0] ? 21U : 1U);
 }
 
+TEST_F(VulkanLayer, APartThatWaitsHasTimestampsOfItsOwn) {
+  AttachBySubmits();
+  Submit({1, 2, 0, 1}, nullptr, VK_NULL_HANDLE, true);
+  const auto& parts = fake_vulkan.parts;
+  ASSERT_EQ(parts.size(), 4U);
+  const std::size_t sizes[] = {3, 4, 0, 3};
+  for (std::size_t i = 0; i < 4; ++i) ASSERT_EQ(parts[i].buffers.size(), sizes[i]) << i;
+  EXPECT_EQ((std::vector{parts[1].buffers[1], parts[1].buffers[2]}), (std::vector{theirs_[0], theirs_[1]}));
+  ChargedBy(2);
+  fake_vulkan.ticks_of_submit = 2000;
+  fake_vulkan.ticks_of_wait = 10'000;
+  Submit({1, 1, 0, 1}, nullptr, VK_NULL_HANDLE, true);
+  fake_vulkan.ticks_of_wait = 0;
+  const std::int64_t gpu_ns = ChargedBy(3);
+  // The first part's wait is before the span. Parts of the batches above are charged, too.
+  EXPECT_GE(gpu_ns, 3 * 2'000'000);
+  EXPECT_LE(gpu_ns, 3 * 2'000'000 + 100'000);
+}
+
 TEST_F(VulkanLayer, WhatTheDeviceTookIsCharged) {
   AttachBySubmits();
   fake_vulkan.ticks_of_submit = 2000;  // 2 ms
@@ -75,6 +94,85 @@ TEST_F(VulkanLayer, TimeInWhichTwoSubmitsRunIsChargedOnce) {
   const std::int64_t gpu_ns = ChargedBy(3);
   EXPECT_GE(gpu_ns, 3'900'000);
   EXPECT_LE(gpu_ns, 4'100'000);
+}
+
+/// The two have one physical device, which the program found through two instances.
+TEST_F(VulkanLayer, TimeInWhichTwoDevicesWorkIsChargedOnce) {
+  const VkInstance other_instance = shared_.chain->MakeInstance();
+  const VkDevice other = shared_.chain->MakeDevice(other_instance);
+  const VkQueue other_queue = MakeQueue(other);
+  AttachBySubmits();
+  fake_vulkan.ticks_of_submit = 2000;
+  fake_vulkan.stuck = true;
+  Submit({1});
+  Submit({1}, nullptr, other_queue);
+  std::this_thread::sleep_for(milliseconds(5));
+  testing::fake::GoOnTogether();
+  fake_vulkan.ticks_of_submit = 10;
+  host_.Drain();
+  Submit({1}, nullptr, other_queue);  // reads what the other device did
+  std::int64_t gpu_ns = ChargedBy(3);
+  EXPECT_GE(gpu_ns, 3'900'000);
+  EXPECT_LE(gpu_ns, 4'100'000);
+  shared_.chain->Get<PFN_vkDestroyDevice>(other, "vkDestroyDevice")(other, nullptr);
+  shared_.chain->Get<PFN_vkDestroyInstance>(other_instance, "vkDestroyInstance")(other_instance, nullptr);
+}
+
+TEST_F(VulkanLayer, ALongSubmitBesideShortOnesOfAnotherQueueIsCharged) {
+  AttachBySubmits();
+  const VkQueue other = MakeQueue(device_);
+  ChargedBy(2);
+  fake_vulkan.slow = true;
+  Submit({1});
+  fake_vulkan.slow = false;
+  fake_vulkan.ticks_of_submit = 5;
+  std::int64_t gpu_ns = 0;
+  for (int i = 0; i < 40; ++i) {
+    fake_vulkan.clock += 995;
+    Submit({1}, nullptr, other);
+  }
+  std::this_thread::sleep_for(milliseconds(40));
+  testing::fake::GoOn();
+  for (const auto& frame : host_.Drain().frames) gpu_ns += frame.gpu_ns;
+  gpu_ns += ChargedBy(3);
+  EXPECT_GE(gpu_ns, 40'000'000 - 100'000);
+  EXPECT_LE(gpu_ns, 40'000'000 + 100'000);
+}
+
+TEST_F(VulkanLayer, SubmitsBeyondThoseThatMayBeUnderWayAreChargedTheMean) {
+  AttachBySubmits();
+  ChargedBy(2);
+  constexpr int kSubmits = 1500;
+  fake_vulkan.ticks_of_submit = 20;
+  fake_vulkan.stuck = true;
+  std::int64_t gpu_ns = 0;
+  for (int i = 0; i < kSubmits; ++i) Submit({1});
+  EXPECT_EQ(fake_vulkan.parts[0].buffers.size(), 1U);
+  std::this_thread::sleep_for(milliseconds(30));
+  testing::fake::GoOn();
+  for (const auto& frame : host_.Drain().frames) gpu_ns += frame.gpu_ns;
+  gpu_ns += ChargedBy(3);
+  EXPECT_GE(gpu_ns, kSubmits * 20'000 / 100 * 98);
+  EXPECT_LE(gpu_ns, kSubmits * 20'000 / 100 * 102);
+}
+
+TEST_F(VulkanLayer, WhatADestroyedDeviceHasNotReportedIsNotAwaited) {
+  AttachBySubmits();
+  ChargedBy(3);
+  BatchesOf([this] { WaitForFences(); });
+  EXPECT_EQ(host_.ReservedNs(), 0);
+  const VkDevice other = shared_.chain->MakeDevice(shared_.instance);
+  const VkQueue other_queue = MakeQueue(other);
+  fake_vulkan.stuck = true;  // the device is lost
+  BatchesOf([&] { Submit({1}, nullptr, other_queue); });
+  fake_vulkan.stuck = false;
+  fake_vulkan.queued.clear();
+  BatchesOf([this] { WaitForFences(); });
+  BatchesOf([this] { Submit({1}); });
+  EXPECT_GT(host_.ReservedNs(), 0);
+  shared_.chain->Get<PFN_vkDestroyDevice>(other, "vkDestroyDevice")(other, nullptr);
+  BatchesOf([this] { WaitForFences(); });
+  EXPECT_EQ(host_.ReservedNs(), 0);
 }
 
 TEST_F(VulkanLayer, ARefusedSubmitLeavesTheTimerInOrder) {

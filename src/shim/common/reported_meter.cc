@@ -12,7 +12,8 @@ std::int64_t ReportedMeter::AfterPresent(std::int64_t now_ns, std::int64_t /*hel
   const std::int64_t known_ns = reported_.gpu_ns.exchange(0, std::memory_order_relaxed);
   if (begun_ns_ == 0) begun_ns_ = now_ns;
   charged_ns_ += known_ns;
-  if (known_ns < 0 || charged_ns_ > (now_ns - begun_ns_) / 10 * 11 + kSlackNs) truthful_ = false;
+  const std::int64_t most_ns = (now_ns - begun_ns_) / 10 * 11 + kSlackNs;
+  if (known_ns < 0 || charged_ns_ > most_ns * reported_.devices.load(std::memory_order_relaxed)) truthful_ = false;
   return truthful_ ? known_ns : 0;
 }
 

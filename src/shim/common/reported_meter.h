@@ -14,6 +14,7 @@ namespace weir::shim {
 
 /// What an interceptor reports, from any thread.
 struct Reported {
+  std::atomic<unsigned> devices{1};              // the most that the program has used at once
   std::atomic<std::int64_t> gpu_ns{0};           // that no frame was charged yet
   std::atomic<std::uint64_t> made{0}, known{0};  // measured pieces of work, and those whose GPU time is known
 
@@ -22,10 +23,15 @@ struct Reported {
     made.fetch_add(more_made, std::memory_order_relaxed);
     known.fetch_add(more_known, std::memory_order_relaxed);
   }
+  void UseDevices(unsigned now) noexcept {
+    unsigned most = devices.load(std::memory_order_relaxed);
+    while (now > most && !devices.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+    }
+  }
 };
 
 /// Charges the GPU time that is reported. Each moment of a device is reported once, so the meter contradicts the wall
-/// clock if the device seems to have worked for longer than the time that has passed.
+/// clock if the devices seem to have worked for longer than the time that has passed.
 class ReportedMeter final : public Meter {
  public:
   explicit ReportedMeter(Reported& reported) : reported_(reported) {}

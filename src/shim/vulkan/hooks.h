@@ -51,6 +51,8 @@ typedef struct weir_vulkan_hooks {
    */
   void (*report_time)(unsigned made, unsigned known, long long gpu_ns);
   weir_vulkan_need (*need)(void);
+  /* The program uses so many physical devices now. */
+  void (*use_devices)(unsigned devices);
 } weir_vulkan_hooks;
 
 /* libweir-shim.so exports it. */

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -56,6 +57,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
   std::unique_ptr<Instance> made(new (std::nothrow) Instance);
   const auto next = [&](const char* name) { return get(*instance, name); };
   const auto destroy = reinterpret_cast<PFN_vkDestroyInstance>(next("vkDestroyInstance"));
+  const bool since_1_1 = info->pApplicationInfo != nullptr && info->pApplicationInfo->apiVersion >= VK_API_VERSION_1_1;
   if (made != nullptr) {
     *made = {
         .handle = *instance,
@@ -64,6 +66,9 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
         .create_device = reinterpret_cast<PFN_vkCreateDevice>(next("vkCreateDevice")),
         .destroy_surface = reinterpret_cast<PFN_vkDestroySurfaceKHR>(next("vkDestroySurfaceKHR")),
         .get_properties = reinterpret_cast<PFN_vkGetPhysicalDeviceProperties>(next("vkGetPhysicalDeviceProperties")),
+        .get_properties2 =
+            since_1_1 ? reinterpret_cast<PFN_vkGetPhysicalDeviceProperties2>(next("vkGetPhysicalDeviceProperties2"))
+                      : nullptr,
         .get_queue_families = reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
             next("vkGetPhysicalDeviceQueueFamilyProperties"))};
     if (instances.Add(DispatchOf(*instance), made.get())) {
@@ -91,6 +96,21 @@ VKAPI_ATTR void VKAPI_CALL DestroySurface(VkInstance instance, VkSurfaceKHR surf
   known->destroy_surface(instance, surface, allocator);
 }
 
+PhysicalDevice Identify(const Instance& instance, VkPhysicalDevice physical, std::uint32_t api_version) {
+  if (instance.get_properties2 != nullptr && api_version >= VK_API_VERSION_1_1) {
+    VkPhysicalDeviceIDProperties id{};
+    id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
+    VkPhysicalDeviceProperties2 properties{};
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &id;
+    instance.get_properties2(physical, &properties);
+    PhysicalDevice identified;
+    std::copy_n(id.deviceUUID, identified.uuid.size(), identified.uuid.begin());
+    if (identified != PhysicalDevice{}) return identified;
+  }
+  return {.handle = KeyOf(physical)};
+}
+
 /// Sets what does not change during the device's life, and looks up every function of the next layer.
 void FillIn(Device& device, const Instance& instance, VkPhysicalDevice physical) {
   const auto next = [&](const char* name) { return device.get(device.handle, name); };
@@ -101,19 +121,26 @@ void FillIn(Device& device, const Instance& instance, VkPhysicalDevice physical)
   VkPhysicalDeviceProperties properties{};
   if (instance.get_properties != nullptr) instance.get_properties(physical, &properties);
   std::memcpy(device.renderer, properties.deviceName, sizeof device.renderer - 1);
-  device.ns_of_tick = static_cast<double>(properties.limits.timestampPeriod);
   std::uint32_t count = Device::kFamilies;
   std::array<VkQueueFamilyProperties, Device::kFamilies> families{};
   if (instance.get_queue_families != nullptr) instance.get_queue_families(physical, &count, families.data());
-  bool timestamps = false;
+  std::uint32_t bits = 0;  // that the timestamps of all queues have
   for (std::uint32_t i = 0; i < count && i < Device::kFamilies; ++i) {
-    device.families[i] = {families[i].queueFlags, families[i].timestampValidBits};
-    timestamps |= families[i].timestampValidBits != 0;
+    const std::uint32_t valid = families[i].timestampValidBits;
+    device.families[i] = {families[i].queueFlags, valid};
+    if (valid != 0) bits = bits == 0 ? valid : std::min(bits, valid);
+  }
+  if (bits != 0)
+    device.clock = DeviceClock::Of(Identify(instance, physical, properties.apiVersion),
+                                   {bits, static_cast<double>(properties.limits.timestampPeriod)});
+  if (const weir_vulkan_hooks* hooks = Hooks()) {
+    const InShim in_shim;
+    hooks->use_devices(DeviceClock::InUse());
   }
   device.place = {.key = &device,
                   .renderer = device.renderer,
                   .is_cpu = properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 1 : 0,
-                  .has_timestamps = timestamps ? 1 : 0};
+                  .has_timestamps = device.clock != nullptr ? 1 : 0};
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,

@@ -6,6 +6,7 @@
 //   layer_signals.h  values of timeline semaphores that submits signal
 //   layer_present.cc swapchains, images, presents
 //   layer_timer.cc   timestamps around submits
+//   layer_clock.cc   what of a physical device's time was charged
 //   layer_threads.cc names lavapipe's workers
 //
 // No function of the layer throws, and the library has no constructor that does anything.
@@ -21,6 +22,7 @@
 #include <mutex>
 
 #include "shim/vulkan/hooks.h"
+#include "shim/vulkan/layer_clock.h"
 #include "shim/vulkan/layer_signals.h"
 #include "shim/vulkan/layer_table.h"
 
@@ -57,6 +59,7 @@ struct Instance {
   PFN_vkCreateDevice create_device = nullptr;
   PFN_vkDestroySurfaceKHR destroy_surface = nullptr;
   PFN_vkGetPhysicalDeviceProperties get_properties = nullptr;
+  PFN_vkGetPhysicalDeviceProperties2 get_properties2 = nullptr;  // null: the program asks for Vulkan 1.0
   PFN_vkGetPhysicalDeviceQueueFamilyProperties get_queue_families = nullptr;
 };
 
@@ -82,15 +85,18 @@ struct Device {
   DeviceFunctions next;
   weir_vulkan_device place{};
   char renderer[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE] = {};
-  double ns_of_tick = 0;
+  DeviceClock* clock = nullptr;  // null: no queue has timestamps, or there is no memory
   std::array<QueueFamily, kFamilies> families{};
 
   std::mutex mutex;  // guards the list of queues while it grows
   std::array<Queue, kQueues> queues{};
   std::atomic<std::size_t> queue_count{0};
-  std::atomic<std::uint64_t> timed_until{0};  // in ticks: GPU time up to this moment was reported
-  std::atomic<bool> submitted{false};         // work was submitted since the last wait
+  std::atomic<bool> submitted{false};  // work was submitted since the last wait
   Signals signals;
+
+  ~Device() {
+    if (clock != nullptr) clock->Release();
+  }
 };
 
 struct Window {
@@ -154,6 +160,7 @@ WEIR_VULKAN_HOOKED(WEIR_DECLARE)
 Queue* QueueOf(Device& device, VkQueue queue);
 /// Reports the GPU time of all submits whose timestamps are available.
 void ReadTimers(Device& device);
+/// The same, and reports all others as known, without time.
 void DestroyTimers(Device& device);
 
 }  // namespace weir::shim

@@ -61,6 +61,7 @@ struct Form1 {
     info.commandBufferCount = count;
   }
   static Buffer Ours(VkCommandBuffer buffer) { return buffer; }
+  static bool Waits(const Info& info) { return info.waitSemaphoreCount != 0; }
   static void NoteSignals(Signals& signals, const Info& info) {
     if (info.signalSemaphoreCount != 0) signals.Note(info.pNext, info.signalSemaphoreCount, info.pSignalSemaphores);
   }
@@ -81,6 +82,7 @@ struct Form2 {
     ours.commandBuffer = buffer;
     return ours;
   }
+  static bool Waits(const Info& info) { return info.waitSemaphoreInfoCount != 0; }
   static void NoteSignals(Signals& signals, const Info& info) {
     for (std::uint32_t i = 0; i < info.signalSemaphoreInfoCount; ++i)
       signals.Note(info.pSignalSemaphoreInfos[i].semaphore, info.pSignalSemaphoreInfos[i].value);
@@ -119,50 +121,59 @@ QueueTimer* TimerFor(Device& device, VkQueue handle) {
 template <typename Form>
 using Timed = TimedSubmit<typename Form::Info, typename Form::Buffer>;
 
-/// A copy of `buffers` with `ours` before or behind them; null: out of memory.
-template <typename Buffer>
-std::unique_ptr<Buffer[]> CopyWith(const Buffer* buffers, std::uint32_t count, const Buffer& ours, bool before) {
-  std::unique_ptr<Buffer[]> copy(new (std::nothrow) Buffer[std::size_t{count} + 1]);
-  if (copy == nullptr) return nullptr;
-  std::copy_n(buffers, count, copy.get() + (before ? 1 : 0));
-  copy[before ? 0 : count] = ours;
-  return copy;
+/// Copies the submit and puts the timer's command buffers around its spans. A part that waits for semaphores begins a
+/// span, if there is a pair for it, because the device may be idle meanwhile. So does the next part with work after one
+/// that only waits.
+template <typename Form>
+void Fill(QueueTimer& timer, std::uint32_t count, Timed<Form>& timed) {
+  typename Form::Info* last = nullptr;  // the last part with work
+  typename Form::Buffer* at = timed.buffers.get();
+  QueueTimer::Pair open, next;
+  bool waits = false;
+  const auto close = [&] {
+    *at++ = Form::Ours(open.end);
+    Form::Set(*last, Form::Buffers(*last), Form::Count(*last) + 1);
+  };
+  for (std::uint32_t i = 0; i < count; ++i) {
+    typename Form::Info& info = timed.infos[i];
+    waits = waits || Form::Waits(info);
+    if (Form::Count(info) == 0) continue;
+    const bool opens = (last == nullptr || waits) && timer.Take(next);
+    if (last == nullptr && !opens) return;
+    if (opens && last != nullptr) close();
+    typename Form::Buffer* const first = at;
+    if (opens) *at++ = Form::Ours(next.begin);
+    at = std::copy_n(Form::Buffers(info), Form::Count(info), at);
+    Form::Set(info, first, static_cast<std::uint32_t>(at - first));
+    if (opens) open = next, ++timed.spans;
+    last = &info;
+    waits = false;
+  }
+  close();
 }
 
-/// Copies the submit and puts the timer's command buffers around those of the program. False: the submit is passed on
-/// unchanged.
+/// Measures the submit, if it can be. Otherwise the submit is passed on unchanged.
 template <typename Form>
-bool PutAround(QueueTimer& timer, std::uint32_t count, const typename Form::Info* infos, Timed<Form>& timed) {
-  std::uint32_t first = count, last = 0;
+void PutAround(QueueTimer& timer, std::uint32_t count, const typename Form::Info* infos, Timed<Form>& timed) {
+  std::size_t buffers = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (IsSpecial(infos[i].pNext) || Form::Special(infos[i])) return false;
-    if (Form::Count(infos[i]) == 0) continue;
-    first = std::min(first, i);
-    last = i;
+    if (IsSpecial(infos[i].pNext) || Form::Special(infos[i])) return;
+    if (Form::Count(infos[i]) != 0) buffers += std::size_t{Form::Count(infos[i])} + 2;
   }
-  if (first == count) return false;
-  VkCommandBuffer begin = VK_NULL_HANDLE, end = VK_NULL_HANDLE;
-  if (!timer.Take(begin, end)) return false;
   timed.infos.reset(new (std::nothrow) typename Form::Info[count]);
-  if (timed.infos != nullptr) {
-    std::copy_n(infos, count, timed.infos.get());
-    auto& opening = timed.infos[first];
-    timed.first_buffers = CopyWith(Form::Buffers(opening), Form::Count(opening), Form::Ours(begin), true);
-    if (timed.first_buffers != nullptr) Form::Set(opening, timed.first_buffers.get(), Form::Count(opening) + 1);
-    auto& closing = timed.infos[last];
-    timed.last_buffers = CopyWith(Form::Buffers(closing), Form::Count(closing), Form::Ours(end), false);
-    if (timed.last_buffers != nullptr) Form::Set(closing, timed.last_buffers.get(), Form::Count(closing) + 1);
-  }
-  if (timed.infos != nullptr && timed.first_buffers != nullptr && timed.last_buffers != nullptr) return true;
-  timer.GiveBack();
-  return false;
+  timed.buffers.reset(new (std::nothrow) typename Form::Buffer[buffers]);
+  if (timed.infos == nullptr || timed.buffers == nullptr) return;
+  std::copy_n(infos, count, timed.infos.get());
+  Fill<Form>(timer, count, timed);
+  timed.full = timed.spans == 0;
 }
 
 template <typename Form, typename Next>
 VkResult Submit(VkQueue queue, std::uint32_t count, const typename Form::Info* infos, VkFence fence,
                 Next DeviceFunctions::*next) {
   Device& device = DeviceOf(queue);
-  if (Hooks() == nullptr) return (device.next.*next)(queue, count, infos, fence);
+  const weir_vulkan_hooks* hooks = Hooks();
+  if (hooks == nullptr) return (device.next.*next)(queue, count, infos, fence);
   const bool has_work = HasWork<Form>(count, infos);
   const WorkPass pass(device, WEIR_VULKAN_SUBMITS, has_work);
   for (std::uint32_t i = 0; i < count; ++i) Form::NoteSignals(device.signals, infos[i]);
@@ -172,12 +183,14 @@ VkResult Submit(VkQueue queue, std::uint32_t count, const typename Form::Info* i
   if (timer == nullptr) return (device.next.*next)(queue, count, infos, fence);
   timer->Read();
   Timed<Form> timed;
-  if (!PutAround<Form>(*timer, count, infos, timed)) return (device.next.*next)(queue, count, infos, fence);
-  const VkResult result = (device.next.*next)(queue, count, timed.infos.get(), fence);
+  PutAround<Form>(*timer, count, infos, timed);
+  const VkResult result = (device.next.*next)(queue, count, timed.spans > 0 ? timed.infos.get() : infos, fence);
   if (result != VK_SUCCESS) {
-    timer->GiveBack();
-  } else if (const weir_vulkan_hooks* hooks = Hooks()) {
-    hooks->report_time(1, 0, 0);
+    timer->GiveBack(timed.spans);
+  } else if (timed.full) {
+    timer->NoteUnmeasured();
+  } else if (timed.spans > 0) {
+    hooks->report_time(timed.spans, 0, 0);
   }
   return result;
 }

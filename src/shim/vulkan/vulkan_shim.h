@@ -29,6 +29,7 @@ class VulkanShim final : public Api {
     reported_.Add(made, known, gpu_ns);
   }
   [[nodiscard]] weir_vulkan_need Need() const noexcept;
+  void UseDevices(unsigned devices) noexcept { reported_.UseDevices(devices); }
 
   void Meet(const void* place) override;
   [[nodiscard]] std::string Renderer() const override { return renderer_; }

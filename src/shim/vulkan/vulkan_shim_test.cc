@@ -103,6 +103,18 @@ TEST_F(VulkanCalls, TimestampsThatContradictTheWallClockAreRejected) {
   Present();
 }
 
+TEST_F(VulkanCalls, TwoDevicesMayWorkForTwiceTheTime) {
+  Attach();
+  shim_.UseDevices(2);
+  shim_.UseDevices(1);  // one has ended, and its work may still be reported
+  shim_.ReportTime(0, 0, 190 * kNsPerMs);
+  Present();
+  EXPECT_EQ(Info().meter, proto::MeterKind::kTimerQuery);
+  const auto frames = host_.Drain().frames;
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(frames[0].gpu_ns, 190 * kNsPerMs);
+}
+
 /// Also if the first call then is one of another device.
 TEST_F(VulkanCalls, WorkWhileTheDaemonWasAwayIsNotCharged) {
   auto host = std::make_unique<GateHost>(folder_ / "w");
