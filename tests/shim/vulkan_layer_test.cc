@@ -212,6 +212,8 @@ TEST_F(VulkanLayer, AnImageAheadIsPacedWithinItsTimeout) {
   EXPECT_LT(acquire(kHour), kHour) << "now it holds one, and the next is due an interval later";
   EXPECT_EQ(acquire(0), 0U) << "it doesn't wait";
   EXPECT_EQ(acquire(kForever), kForever);
+  Present({swapchain});
+  EXPECT_EQ(acquire(1), 1U) << "with zero, the driver would not say that the time is over";
   host_.With([](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 0}); });
 }
 

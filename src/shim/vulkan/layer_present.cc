@@ -41,7 +41,8 @@ VKAPI_ATTR void VKAPI_CALL DestroySwapchain(VkDevice handle, VkSwapchainKHR swap
   DeviceOf(handle).next.DestroySwapchainKHR(handle, swapchain, allocator);
 }
 
-/// Delays a program that draws ahead, and shortens its timeout by the delay. Returns null if the swapchain is unknown.
+/// Delays a program that draws ahead, and shortens its timeout by the delay. A timeout does not become zero, with which
+/// the driver would give another result. Returns null if the swapchain is unknown.
 Window* PaceImage(VkSwapchainKHR swapchain, std::uint64_t& timeout) {
   Window* window = windows.Find(KeyOf(swapchain));
   if (window == nullptr) return nullptr;
@@ -50,7 +51,7 @@ Window* PaceImage(VkSwapchainKHR swapchain, std::uint64_t& timeout) {
   if (hooks == nullptr) return window;
   const InShim in_shim;
   const std::uint64_t waited = hooks->before_image(KeyOf(window->surface), ahead, timeout);
-  if (timeout != UINT64_MAX) timeout -= std::min(waited, timeout);
+  if (timeout != UINT64_MAX) timeout = waited < timeout ? timeout - waited : 1;
   return window;
 }
 
