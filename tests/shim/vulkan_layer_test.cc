@@ -217,6 +217,38 @@ TEST_F(VulkanLayer, AnImageAheadIsPacedWithinItsTimeout) {
   host_.With([](gate::VgpuGate& gate) { gate.Publish({.frame_interval_ns = 0}); });
 }
 
+/// SwiftShader's threads have no names of their own, and no rasterizers are named before them.
+TEST_F(VulkanLayer, ThreadsOfOtherDriversThanLlvmpipeKeepTheirNames) {
+  std::atomic<bool> end = false;
+  std::vector<std::thread> threads;
+  fake_vulkan.type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  fake_vulkan.on_create_device = [&] {
+    for (const char* name : {"llvmpipe-0", ""}) {
+      std::atomic<bool> named = false;
+      threads.emplace_back([&, name] {
+        if (*name != 0) ::pthread_setname_np(::pthread_self(), name);
+        named = true;
+        while (!end) std::this_thread::sleep_for(milliseconds(1));
+      });
+      while (!named) std::this_thread::yield();
+    }
+  };
+  const auto workers = [this](const char* name) {
+    fake_vulkan.name = name;
+    const VkDevice device = shared_.chain->MakeDevice(shared_.instance);
+    const std::size_t named = platform::ThreadsOfThisProcess("llvmpipe-cs").size();
+    shared_.chain->Get<PFN_vkDestroyDevice>(device, "vkDestroyDevice")(device, nullptr);
+    return named;
+  };
+  EXPECT_EQ(workers("SwiftShader Device (LLVM 16.0.0)"), 0U);
+  EXPECT_EQ(workers("llvmpipe (LLVM 15.0.6, 256 bits)"), 1U);
+  fake_vulkan.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  fake_vulkan.name = "Fake Vulkan";
+  fake_vulkan.on_create_device = nullptr;
+  end = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(VulkanLayer, AForkedChildAttachesByItself) {
   Attach();
   const VkSwapchainKHR swapchain = MakeSwapchain(61);

@@ -166,7 +166,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
     made->get = get;
     made->set_loader_data = callback != nullptr ? callback->u.pfnSetDeviceLoaderData : nullptr;
     FillIn(*made, *instance, physical);
-    if (made->place.is_cpu != 0 && Hooks() != nullptr) before.NameNewWorkers();
+    if (std::strstr(made->renderer, "llvmpipe") != nullptr && Hooks() != nullptr) before.NameNewWorkers();
     if (devices.Add(DispatchOf(*device), made.get())) return static_cast<void>(made.release()), VK_SUCCESS;
   }
   if (destroy != nullptr) destroy(*device, allocator);
