@@ -322,6 +322,12 @@ class Computing(WithVulkan):
         self.node.create("a", cap=0.5)
         self.assertIn("ok", self.finish([COMPUTE, "--submits", "100", "--timeline"], "a"))
 
+    def test_a_program_may_ask_for_vulkan_1_4(self):
+        """Older loaders disable implicit layers that are for an older version than the program's, and newer ones warn."""
+        self.node.create("a")
+        out = self.finish([COMPUTE, "--submits", "1", "--vulkan-1-4"], "a", {"VK_LOADER_DEBUG": "warn,error"})
+        self.assertNotIn("VK_LAYER_WEIR_gate", out)
+
     def test_instances_follow_each_other(self):
         self.node.create("a")
         self.assertIn("ok", self.finish([COMPUTE, "--submits", "20", "--instances", "5"], "a"))

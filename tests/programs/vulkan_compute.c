@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A Vulkan program that computes and never presents: submits work, and waits for each submit's fence.
  *
- *   vulkan_compute [--rounds N] [--submits N] [--timeline] [--instances N] [--leak]
+ *   vulkan_compute [--rounds N] [--submits N] [--timeline] [--instances N] [--leak] [--vulkan-1-4]
  *
  * --submits 0 (the default) goes on until it is killed. It prints a line for each second with the submits so far, and
  * at the end `ok`, if every value is what the rounds make of it. --timeline submits each piece of work with a wait for
  * a value that a later call signals. --instances repeats everything with a new instance. --leak leaves a fence when it
- * destroys the device, which the validation layer reports. */
+ * destroys the device, which the validation layer reports. --vulkan-1-4 asks for that version of Vulkan. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +44,10 @@ static void check(VkResult result, const char* what) {
   exit(1);
 }
 
+static uint32_t api_version = VK_API_VERSION_1_2;
+
 static void make_device(program* p) {
-  const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_2};
+  const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = api_version};
   const VkInstanceCreateInfo instance = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
   check(vkCreateInstance(&instance, NULL, &p->instance), "vkCreateInstance");
   uint32_t count = 1;
@@ -233,6 +235,8 @@ int main(int argc, char** argv) {
       timeline = 1;
     else if (strcmp(argv[i], "--leak") == 0)
       leak = 1;
+    else if (strcmp(argv[i], "--vulkan-1-4") == 0)
+      api_version = VK_MAKE_API_VERSION(0, 1, 4, 0);
     else if (i + 1 < argc && strcmp(argv[i], "--rounds") == 0)
       rounds = (uint32_t)atoi(argv[++i]);
     else if (i + 1 < argc && strcmp(argv[i], "--submits") == 0)
