@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "opencl/channel/arg_names.h"
 #include "opencl/channel/limits.h"
 
 namespace weir::opencl {
@@ -15,20 +16,6 @@ namespace {
 constexpr std::size_t kHandleBytes = sizeof(void*);
 constexpr std::size_t kProbeBytesMax = 4096;  // more than any device's limit of a kernel's arguments
 constexpr std::array<std::size_t, 5> kOddSizes{1, 4, 12, 16, 24};
-
-/// For drivers that report no access qualifier of images.
-constexpr std::array<std::string_view, 12> kImageTypes{"image1d_t",
-                                                       "image1d_array_t",
-                                                       "image1d_buffer_t",
-                                                       "image2d_t",
-                                                       "image2d_array_t",
-                                                       "image2d_depth_t",
-                                                       "image2d_array_depth_t",
-                                                       "image2d_msaa_t",
-                                                       "image2d_array_msaa_t",
-                                                       "image2d_msaa_depth_t",
-                                                       "image2d_array_msaa_depth_t",
-                                                       "image3d_t"};
 
 /// Types that every OpenCL C compiler defines before the program begins, so that no program can give the name to
 /// another type.
@@ -58,9 +45,8 @@ ArgTakes WhatArgTakes(const cl_icd_dispatch& cl, cl_kernel kernel, cl_uint index
   if (cl.clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_TYPE_NAME, name.size(), name.data(), nullptr) != CL_SUCCESS)
     name[0] = '\0';  // a longer name is defined by the program
   const std::string_view type(name.data(), ::strnlen(name.data(), name.size()));
-  if ((qualifiers & CL_KERNEL_ARG_TYPE_PIPE) != 0) return ArgTakes::kNothing;
-  if (access != CL_KERNEL_ARG_ACCESS_NONE || std::ranges::find(kImageTypes, type) != kImageTypes.end())
-    return ArgTakes::kImage;
+  if (IsPipeArg(qualifiers, type)) return ArgTakes::kNothing;
+  if (IsImageArg(access, type)) return ArgTakes::kImage;
   if (address == CL_KERNEL_ARG_ADDRESS_GLOBAL || address == CL_KERNEL_ARG_ADDRESS_CONSTANT) return ArgTakes::kBuffer;
   if (address == CL_KERNEL_ARG_ADDRESS_LOCAL) return ArgTakes::kLocal;
   if (type == "sampler_t") return ArgTakes::kSampler;

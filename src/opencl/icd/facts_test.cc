@@ -82,6 +82,19 @@ TEST(ArgType, FollowsTheDriversAnswer) {
   EXPECT_EQ(of("struct params", CL_KERNEL_ARG_ADDRESS_PRIVATE), std::pair(Class::kData, std::size_t{0}));
 }
 
+TEST(ArgType, IsAnObjectOnlyByItsExactNameOrAQualifier) {
+  using Class = ArgType::Class;
+  for (const char* type : {"image_params_t", "image2d_t2", "pipeline_t", "pipe_t"})
+    EXPECT_EQ(ArgTypeOf({.type = type, .address = CL_KERNEL_ARG_ADDRESS_PRIVATE}).what, Class::kData) << type;
+  wire::ArgFacts facts{.type = "my_image", .address = CL_KERNEL_ARG_ADDRESS_GLOBAL};
+  facts.access = CL_KERNEL_ARG_ACCESS_WRITE_ONLY;
+  EXPECT_EQ(ArgTypeOf(facts).what, Class::kImage);
+  facts.type = "int";
+  facts.type_qualifier = CL_KERNEL_ARG_TYPE_PIPE;
+  EXPECT_EQ(ArgTypeOf(facts).what, Class::kNeverThere);
+  EXPECT_EQ(ArgTypeOf({.type = "pipe int", .address = CL_KERNEL_ARG_ADDRESS_GLOBAL}).what, Class::kNeverThere);
+}
+
 TEST(Dispatch, HasNoEmptySlot) {
   static_assert(sizeof(cl_icd_dispatch) % sizeof(void*) == 0);
   void* slots[sizeof(cl_icd_dispatch) / sizeof(void*)];

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "opencl/channel/arg_names.h"
 #include "opencl/icd/info.h"
 #include "platform/mutex.h"
 
@@ -62,9 +63,9 @@ ArgType ArgTypeOf(const wire::ArgFacts& facts) {
   using Class = ArgType::Class;
   const std::string_view type = facts.type;
   const bool pointer = type.ends_with('*');
-  if (!pointer && type.starts_with("image")) return {Class::kImage};
+  if (!pointer && (type == "queue_t" || IsPipeArg(facts.type_qualifier, type))) return {Class::kNeverThere};
+  if (!pointer && IsImageArg(facts.access, type)) return {Class::kImage};
   if (!pointer && type == "sampler_t") return {Class::kSampler};
-  if (!pointer && (type == "queue_t" || type.starts_with("pipe"))) return {Class::kNeverThere};
   switch (facts.address) {
     case CL_KERNEL_ARG_ADDRESS_LOCAL: return {Class::kLocal};
     case CL_KERNEL_ARG_ADDRESS_GLOBAL:
