@@ -35,10 +35,10 @@ struct ModelObject {
     std::weak_ptr<ModelObject> of;
   };
   std::map<std::uint32_t, Arg> args;
-  bool bad_arg = false;
-  bool part = false;          // of memory
-  std::uint64_t content = 0;  // of a root: which
-  std::int32_t error = 0;     // of a queue: the first of a command without an event
+  std::set<std::uint32_t> bad_args;  // kArgsMax: one beyond it
+  bool part = false;                 // of memory
+  std::uint64_t content = 0;         // of a root: which
+  std::int32_t error = 0;            // of a queue: the first of a command without an event
   bool user = false, pending = false, watched = false;
   std::int32_t status = 0;
   std::uint64_t ticket = 0;
@@ -154,7 +154,7 @@ class ModelExecutor {
         if (arg.object && !of) continue;
         text += " arg " + std::to_string(index) + "=" + (arg.object ? number(of.get()) : arg.value);
       }
-      if (object.bad_arg) text += " bad arg";
+      for (const std::uint32_t index : object.bad_args) text += " bad arg " + std::to_string(index);
       if (object.kind == Kind::kMemory && seen.contains(&object)) text += " content " + std::to_string(object.content);
       if (object.error != 0) text += " has an error";
       if (object.kind == Kind::kEvent)
@@ -289,8 +289,12 @@ class ModelExecutor {
       object = Find(Kind::kMemory, m.object);
       if (!object) object = Find(Kind::kSampler, m.object);
     }
-    kernel->bad_arg = m.kind > 3 || m.index >= opencl::kArgsMax || (m.kind == 1 && (!object || object->failed));
-    if (kernel->bad_arg) return;
+    const bool bad = m.kind > 3 || m.index >= opencl::kArgsMax || (m.kind == 1 && (!object || object->failed));
+    if (bad) {
+      kernel->bad_args.insert(std::min(m.index, opencl::kArgsMax));
+      return;
+    }
+    kernel->bad_args.erase(m.index);
     kernel->args[m.index] = {
         .value = Text(m.kind, m.size) + std::string(wire::TextOf(m.data)), .object = m.kind == 1, .of = object};
   }
@@ -414,7 +418,7 @@ class ModelExecutor {
   void Do(const wire::NdRange& m) {
     Ref kernel = Find(Kind::kKernel, m.kernel);
     std::int32_t error = !kernel || kernel->failed ? CL_INVALID_KERNEL : 0;
-    if (error == 0 && kernel->bad_arg) error = CL_INVALID_ARG_VALUE;
+    if (error == 0 && !kernel->bad_args.empty()) error = CL_INVALID_ARG_VALUE;
     if (error == 0)
       for (const auto& [index, arg] : kernel->args)
         if (arg.object && arg.of.expired()) error = CL_INVALID_KERNEL_ARGS;

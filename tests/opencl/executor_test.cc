@@ -198,6 +198,34 @@ TEST_F(Executor, BytesAreNotABuffer) {
   EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
 }
 
+TEST_F(Executor, AnArgumentThatCouldNotBeSetFailsLaunchesUntilItIsSet) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  MakeBuffer(client, kOut, kBytes);
+  Launch(client, "twice", {kIn, kOut}, 8);
+  const auto set = [&](std::uint32_t index, std::uint32_t object) {
+    client.Send(wire::SetArg{.kernel = kKernel,
+                             .index = index,
+                             .kind = static_cast<std::uint8_t>(wire::ArgKind::kObject),
+                             .object = object});
+  };
+  std::uint32_t event = 30;
+  const auto launched = [&] {
+    client.Send(wire::NdRange{
+        .enqueue = {.queue = kQueue, .event = ++event}, .kernel = kKernel, .dimensions = 1, .global = {8, 0, 0}});
+    return client.EndOf(event);
+  };
+  set(0, 99);
+  set(1, kOut);
+  EXPECT_EQ(launched(), CL_INVALID_MEM_OBJECT) << "the kernel would run with the buffer before";
+  set(0, kIn);
+  EXPECT_EQ(launched(), CL_COMPLETE);
+  set(5'000, kIn);
+  set(0, kIn);
+  EXPECT_EQ(launched(), CL_INVALID_ARG_INDEX);
+}
+
 TEST_F(Executor, AnEventWithTheIdOfItsQueueTakesItsPlace) {
   RawClient client = Connected();
   Prepare(client);

@@ -84,11 +84,10 @@ void ArgMessages::Do(const wire::SetArg& m) {
     }
   }
   if (error != CL_SUCCESS) {
-    kernel->arg_error = error;
+    kernel->arg_errors[m.index < kernel->takes->size() ? m.index : kArgsMax] = error;
     return client_.Complain(error, "clSetKernelArg");
   }
-  kernel->arg_error = CL_SUCCESS;
-  if (m.index >= kArgsMax) return;
+  kernel->arg_errors.erase(m.index);
   if (!kept && m.index >= kernel->args.size() && shared_.analyzer == nullptr) return;
   if (m.index >= kernel->args.size()) kernel->args.resize(std::size_t{m.index} + 1);
   if (shared_.store != nullptr) {

@@ -35,7 +35,7 @@ void CommandMessages::Do(const wire::NdRange& m) {
   cl_event event = nullptr;
   cl_int error = commands_.Prepare(m.enqueue, queue);
   if (error == CL_SUCCESS) error = objects_.Find(m.kernel, kernel);
-  if (error == CL_SUCCESS) error = kernel->arg_error;
+  if (error == CL_SUCCESS && !kernel->arg_errors.empty()) error = kernel->arg_errors.begin()->second;
   if (error == CL_SUCCESS && (m.dimensions < 1 || m.dimensions > 3)) error = CL_INVALID_WORK_DIMENSION;
   if (error == CL_SUCCESS)
     for (const auto& arg : kernel->args)

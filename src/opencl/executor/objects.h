@@ -220,7 +220,9 @@ struct Kernel : Object {
   double part_item_s = 0;        // time of each work-item of a part, including waits at the gate; 0: no part has run
   std::uint64_t parts_run = 0;
   std::map<NodeId, double> items_per_s{};  // of parts on peers, including the transfers
-  cl_int arg_error = CL_SUCCESS;           // of the last argument that could not be set
+  // Why arguments could not be set, by index; kArgsMax stands for all indices that the kernel lacks. A launch fails
+  // while there are any.
+  std::map<std::uint32_t, cl_int> arg_errors{};
 };
 
 /// Times of the device's clock, in ns.

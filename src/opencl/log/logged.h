@@ -56,6 +56,7 @@ struct Partition {
 
 struct Argument {
   bool set = false;
+  bool bad = false;              // could not be set last time; a launch fails
   std::uint8_t kind = 0;         // an ArgKind of the protocol
   std::weak_ptr<Object> object;  // weak, as in the executor: arguments do not keep objects
   std::uint64_t size = 0;
@@ -95,7 +96,7 @@ struct Object {
   std::uint64_t ticket = 0;  // of its release
   // Of a kernel.
   std::vector<Argument> args;
-  bool bad_arg = false;      // the last argument could not be set
+  bool no_such_arg = false;  // an argument beyond kArgsMax was set; every launch fails
   std::uint64_t marked = 0;  // value of the log's known_ when its writable arguments were marked kWritten; 0: never
 
   /// Of a queue: the command up to which a Finish must be requested to know the state of all commands.

@@ -182,11 +182,12 @@ void ObjectLog::Do(wire::SetArg& m) {
     object = Find(Kind::kMemory, m.object);
     if (!object) object = Find(Kind::kSampler, m.object);
   }
-  kernel->bad_arg = m.index >= kArgsMax || arg_kind > wire::ArgKind::kNull ||
-                    (arg_kind == wire::ArgKind::kObject && (!object || object->failed));
-  if (kernel->bad_arg) return;
+  kernel->no_such_arg = kernel->no_such_arg || m.index >= kArgsMax;
+  if (m.index >= kArgsMax) return;
   if (m.index >= kernel->args.size()) kernel->args.resize(std::size_t{m.index} + 1);
   logged::Argument& arg = kernel->args[m.index];
+  arg.bad = arg_kind > wire::ArgKind::kNull || (arg_kind == wire::ArgKind::kObject && (!object || object->failed));
+  if (arg.bad) return;
   arg.set = true;
   arg.kind = m.kind;
   arg.size = m.size;

@@ -108,6 +108,25 @@ TEST_F(ObjectLogOf, AKernelKeepsItsProgramAndTheLastOfEachArgument) {
   EXPECT_EQ(Replayed(wire::Op::kBuild), 0U);
 }
 
+TEST_F(ObjectLogOf, ABadArgumentIsReplayedUntilItIsSet) {
+  MakeProgram(kProgram, "source");
+  Build(kProgram);
+  connection.Send(wire::CreateKernel{.id = kKernel, .program = kProgram, .name = "k"});
+  MakeBuffer(kBuffer);
+  SetArg(kKernel, 0, kBuffer);
+  SetArg(kKernel, 0, 77);  // there is no such object
+  SetArg(kKernel, 1, kBuffer);
+  ExpectSame();
+  EXPECT_EQ(Replayed(wire::Op::kSetArg), 3U);
+  SetArg(kKernel, 0, kBuffer);
+  ExpectSame();
+  EXPECT_EQ(Replayed(wire::Op::kSetArg), 2U);
+  SetArg(kKernel, 5'000, kBuffer);  // beyond all arguments
+  SetArg(kKernel, 0, kBuffer);
+  ExpectSame();
+  EXPECT_EQ(Replayed(wire::Op::kSetArg), 3U);
+}
+
 TEST_F(ObjectLogOf, OnlyBuildsThatStillCountAreReplayed) {
   MakeProgram(kProgram, "source");
   for (int i = 0; i < 10; ++i) Build(kProgram, "-DN=" + std::to_string(i));

@@ -174,26 +174,33 @@ class Writing {
   /// Records that the new executor has a build of the program already.
   void HasBuilt(const Object* program) { built_.insert(program); }
   void SetArgs(const Object& kernel, const Reached& reached) {
+    constexpr auto kObject = static_cast<std::uint8_t>(wire::ArgKind::kObject);
+    const auto fail = [&](std::uint32_t index) {
+      Send(wire::SetArg{.kernel = NameOf(&kernel), .index = index, .kind = kObject, .object = logged::kNoId});
+    };
     for (std::uint32_t i = 0; i < kernel.args.size(); ++i) {
       const logged::Argument& arg = kernel.args[i];
-      wire::SetArg message{.kernel = NameOf(&kernel), .index = i, .kind = arg.kind, .size = arg.size, .data = arg.data};
-      if (arg.kind == static_cast<std::uint8_t>(wire::ArgKind::kObject)) {
-        const ObjectRef object = arg.object.lock();
-        // The client has released the object. Without the argument, a launch fails in the same way.
-        if (!object || !reached.Has(object.get())) continue;
-        message.object = NameOf(object.get());
-      }
-      if (arg.set) Send(message);
+      SetArg(kernel, i, arg, reached);
+      if (arg.bad) fail(i);
     }
-    if (!kernel.bad_arg) return;
-    constexpr auto kObject = static_cast<std::uint8_t>(wire::ArgKind::kObject);
-    Send(wire::SetArg{.kernel = NameOf(&kernel), .kind = kObject, .object = logged::kNoId});
+    if (kernel.no_such_arg) fail(kArgsMax);
   }
   [[nodiscard]] std::uint32_t NameOf(const Object* object) const { return rewriter_.NameOf(object); }
 
   ObjectLog::Replay replay;
 
  private:
+  void SetArg(const Object& kernel, std::uint32_t index, const logged::Argument& arg, const Reached& reached) {
+    wire::SetArg message{
+        .kernel = NameOf(&kernel), .index = index, .kind = arg.kind, .size = arg.size, .data = arg.data};
+    if (arg.kind == static_cast<std::uint8_t>(wire::ArgKind::kObject)) {
+      const ObjectRef object = arg.object.lock();
+      // The client has released the object. Without the argument, a launch fails in the same way.
+      if (!object || !reached.Has(object.get())) return;
+      message.object = NameOf(object.get());
+    }
+    if (arg.set) Send(message);
+  }
   bool AddRecord(const logged::Record& record, std::uint32_t id, bool answered, std::int32_t status) {
     auto message = rewriter_.Write(record, id, next_request_);
     if (!message) return false;
