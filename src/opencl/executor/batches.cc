@@ -49,9 +49,7 @@ void Batches::Close() {
   std::function<bool()> running;
   // In an out-of-order queue the tail is a marker, which never runs; the batch then has one command.
   if (const cl_event command = first != nullptr ? first : tail; command != nullptr && admission_->MayWaitForClient()) {
-    cl_.clRetainEvent(command);
-    running = [&cl = cl_,
-               kept = std::shared_ptr<_cl_event>(command, [&cl = cl_](cl_event event) { cl.clReleaseEvent(event); })] {
+    running = [&cl = cl_, kept = Keep(cl_, command)] {
       cl_int status = CL_QUEUED;
       return cl.clGetEventInfo(kept.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr) ==
                  CL_SUCCESS &&

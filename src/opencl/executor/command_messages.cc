@@ -56,11 +56,13 @@ void CommandMessages::Do(const wire::NdRange& m) {
                    (!kernel->cost->known() || kernel->cost->PredictNs(items) > 2 * kQuantum.count());
   Slicer slicer(launch, cut ? PiecesOf(*kernel->cost, items) : 1);
   bool begins_task = queue->BeginsTask();
+  std::shared_ptr<_cl_event> first;
   while (!slicer.done()) {
     if (stop_.load(std::memory_order_relaxed)) {
       error = CL_OUT_OF_RESOURCES;
       break;
     }
+    if (event != nullptr && !first && queue->profiling) first = Keep(cl_, event);
     if (event != nullptr) queue->SetLast(std::exchange(event, nullptr));  // a batch may end with it
     const bool known = kernel->cost->known();
     const Launch piece = slicer.Next(known ? kernel->cost->ItemsIn(kQuantum.count()) : items / kProbes);
@@ -79,6 +81,8 @@ void CommandMessages::Do(const wire::NdRange& m) {
   parts_.Forget();
   CountLaunch(*queue);
   commands_.End(m.enqueue, queue, error, event, "clEnqueueNDRangeKernel");
+  Event* made = nullptr;
+  if (first && m.enqueue.event != 0 && objects_.Find(m.enqueue.event, made) == CL_SUCCESS) made->first = first;
 }
 
 void CommandMessages::CountLaunch(Queue& queue) {
@@ -187,24 +191,25 @@ void CommandMessages::Do(const wire::Watch& m) {
   if (error != CL_SUCCESS) return client_.replies->Send(wire::EventDone{.event = m.event, .status = error});
   batches_.Close();
   if (const auto queue = event->queue.lock()) cl_.clFlush(static_cast<Queue&>(*queue).native);
-  ends_.When(event->native,
-             [replies = client_.replies, arrivals = client_.arrivals, clock = shared_.clock, id = m.event,
-              native = event->native, &cl = cl_, profiling = event->profiling, span = event->span](cl_int status) {
-               // PoCL 3.1 calls a late callback with the requested status even if the event has failed.
-               wire::EventDone done{.event = id, .status = status < 0 ? status : FailureOf(cl, native)};
-               const EventSpan of = span ? *span : profiling ? SpanOf(cl, native) : EventSpan{};
-               if (of.end_ns != 0) {
-                 if (!span) clock->Observe(static_cast<std::int64_t>(of.end_ns), platform::NowNs());
-                 const auto at = [&](std::uint64_t ns) {
-                   return static_cast<std::uint64_t>(clock->NodeNs(static_cast<std::int64_t>(ns)));
-                 };
-                 done.queued_ns = at(of.queued_ns);
-                 done.submit_ns = at(of.submit_ns);
-                 done.start_ns = at(of.start_ns);
-                 done.end_ns = at(of.end_ns);
-               }
-               arrivals ? arrivals->Tell(done) : replies->Send(done);
-             });
+  ends_.When(event->native, [replies = client_.replies, arrivals = client_.arrivals, clock = shared_.clock,
+                             id = m.event, native = event->native, &cl = cl_, profiling = event->profiling,
+                             span = event->span, first = event->first](cl_int status) {
+    // PoCL 3.1 calls a late callback with the requested status even if the event has failed.
+    wire::EventDone done{.event = id, .status = status < 0 ? status : FailureOf(cl, native)};
+    EventSpan of = span ? *span : profiling ? SpanOf(cl, first ? first.get() : native) : EventSpan{};
+    if (first) of.end_ns = TimeOf(cl, native, CL_PROFILING_COMMAND_END);
+    if (of.end_ns != 0) {
+      if (!span) clock->Observe(static_cast<std::int64_t>(of.end_ns), platform::NowNs());
+      const auto at = [&](std::uint64_t ns) {
+        return static_cast<std::uint64_t>(clock->NodeNs(static_cast<std::int64_t>(ns)));
+      };
+      done.queued_ns = at(of.queued_ns);
+      done.submit_ns = at(of.submit_ns);
+      done.start_ns = at(of.start_ns);
+      done.end_ns = at(of.end_ns);
+    }
+    arrivals ? arrivals->Tell(done) : replies->Send(done);
+  });
 }
 
 }  // namespace weir::opencl

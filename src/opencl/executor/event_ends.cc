@@ -15,6 +15,11 @@ cl_int FailureOf(const cl_icd_dispatch& cl, cl_event event) {
   return asked == CL_SUCCESS && status < 0 ? status : CL_COMPLETE;
 }
 
+std::shared_ptr<_cl_event> Keep(const cl_icd_dispatch& cl, cl_event event) {
+  cl.clRetainEvent(event);
+  return {event, [&cl](cl_event kept) { cl.clReleaseEvent(kept); }};
+}
+
 EventSpan SpanOf(const cl_icd_dispatch& cl, cl_event event) {
   return {.queued_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_QUEUED),
           .submit_ns = TimeOf(cl, event, CL_PROFILING_COMMAND_SUBMIT),

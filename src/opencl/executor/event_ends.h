@@ -22,6 +22,9 @@ cl_int FailureOf(const cl_icd_dispatch& cl, cl_event event);
 /// 0: the event does not record this time.
 std::uint64_t TimeOf(const cl_icd_dispatch& cl, cl_event event, cl_profiling_info name);
 
+/// Retains the event as long as the result lives.
+std::shared_ptr<_cl_event> Keep(const cl_icd_dispatch& cl, cl_event event);
+
 class EventEnds {
  public:
   /// `calls_back_late`: the driver calls back long after an event's end.

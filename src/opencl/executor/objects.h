@@ -245,7 +245,8 @@ struct Event : Object {
   std::weak_ptr<Object> queue;
   bool user = false;
   bool profiling = false;
-  std::optional<EventSpan> span;  // of a partitioned launch; `native` then ends with the launch
+  std::optional<EventSpan> span;       // of a partitioned launch; `native` then ends with the launch
+  std::shared_ptr<_cl_event> first{};  // of the first piece of a launch in pieces, if its times are recorded
 };
 
 inline constexpr std::uint32_t kPartsMax = 4096;  // sub-devices in an executor's life

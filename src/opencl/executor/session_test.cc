@@ -281,6 +281,9 @@ class SessionOfTimedKernels : public SessionOnOurDriver {
  protected:
   /// Runs a divided launch, and then what `more` sends.
   void ExpectAllCharged(const std::function<void()>& more);
+
+  cl_command_queue_properties properties_ = 0;
+  std::uint32_t event_ = 0;
 };
 
 void SessionOfTimedKernels::ExpectAllCharged(const std::function<void()>& more) {
@@ -296,11 +299,12 @@ void SessionOfTimedKernels::ExpectAllCharged(const std::function<void()>& more) 
 
   const std::uint32_t device = kDevice;
   Send(wire::CreateContext{.id = kContext, .devices = wire::IdList(&device, 1)});
-  Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice});
+  Send(wire::CreateQueue{.id = kQueue, .context = kContext, .device = kDevice, .properties = properties_});
   Send(wire::CreateProgram{.id = 4, .context = kContext, .source = wire::Blob::Inline(wire::BytesOf("kernel a"))});
   Send(wire::Build{.request = 1, .program = 4});
   Send(wire::CreateKernel{.id = 5, .program = 4, .name = "a"});
-  Send(wire::NdRange{.enqueue = {.queue = kQueue}, .kernel = 5, .dimensions = 1, .global = {64 * 1024, 0, 0}});
+  Send(wire::NdRange{
+      .enqueue = {.queue = kQueue, .event = event_}, .kernel = 5, .dimensions = 1, .global = {64 * 1024, 0, 0}});
   more();
   Send(wire::Flush{.queue = kQueue});
   Run(agent, nullptr);
@@ -313,6 +317,23 @@ void SessionOfTimedKernels::ExpectAllCharged(const std::function<void()>& more) 
 // All pieces of a long launch are charged when events report times, not only the last one.
 TEST_F(SessionOfTimedKernels, EveryPieceOfALongLaunchIsCharged) {
   ExpectAllCharged([] {});
+}
+
+TEST_F(SessionOfTimedKernels, TheTimesOfALongLaunchAreThoseOfAllItsPieces) {
+  properties_ = CL_QUEUE_PROFILING_ENABLE;
+  event_ = 20;
+  ExpectAllCharged([this] { Send(wire::Watch{.event = 20}); });
+  std::vector<std::byte> scratch(wire::kMessageBytesMax);
+  wire::EventDone done;
+  while (done.event == 0) {
+    const auto message = client_.in.Next(scratch);
+    ASSERT_TRUE(message && !message->empty()) << "the event has ended";
+    wire::Header header;
+    wire::ReadHeader(*message, header);
+    if (header.op == static_cast<std::uint16_t>(wire::Op::kEventDone)) ASSERT_TRUE(wire::Decode(*message, done));
+  }
+  EXPECT_EQ(done.end_ns - done.start_ns, static_cast<std::uint64_t>(TimedKernels::launches * TimedKernels::kEachNs));
+  EXPECT_EQ(done.queued_ns, done.start_ns);
 }
 
 TEST_F(SessionOfTimedKernels, AMarkerWithoutTimesDoesNotHideOtherTimes) {
