@@ -88,6 +88,25 @@ TEST_F(OpenCl, ACommandAfterAFailedEventFails) {
   cl.clReleaseMemObject(buffer);
 }
 
+TEST_F(OpenCl, AFailedCommandSaysNothingOfThoseBeforeIt) {
+  cl_mem buffer = Buffer(64);
+  const int one = 1;
+  int back = -1;
+  cl_event failed = cl.clCreateUserEvent(context_, &error_), held = cl.clCreateUserEvent(context_, &error_);
+  cl_event last = nullptr;
+  ASSERT_EQ(cl.clSetUserEventStatus(failed, -5), CL_SUCCESS);
+  ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &one, 4, 0, 64, 1, &held, nullptr), CL_SUCCESS);
+  ASSERT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, 4, &back, 0, nullptr, nullptr), CL_SUCCESS);
+  ASSERT_EQ(cl.clEnqueueMarkerWithWaitList(queue_, 1, &failed, &last), CL_SUCCESS);
+  EXPECT_EQ(cl.clWaitForEvents(1, &last), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+  EXPECT_EQ(back, -1) << "the read waits for the fill";
+  EXPECT_EQ(cl.clSetUserEventStatus(held, CL_COMPLETE), CL_SUCCESS);
+  EXPECT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  EXPECT_EQ(back, one);
+  for (cl_event event : {failed, held, last}) cl.clReleaseEvent(event);
+  cl.clReleaseMemObject(buffer);
+}
+
 TEST_F(OpenCl, CallbacksMayCallOpenCl) {
   struct Seen {
     std::atomic<int> events{0}, builds{0}, memory{0};

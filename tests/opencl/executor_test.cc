@@ -288,6 +288,31 @@ TEST_F(Executor, AFinishEndsWhenWhatItWaitsForFails) {
   EXPECT_EQ(std::ranges::count(client.ended_in_order, 41U), 1);
 }
 
+// PoCL 3.1 fails the marker although the fill before it has not ended.
+TEST_F(Executor, AFinishWaitsForCommandsBeforeOneThatFails) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  const std::uint32_t held = 40, fails = 41;
+  for (const std::uint32_t event : {held, fails}) client.Send(wire::CreateUserEvent{.id = event, .context = kContext});
+  client.Send(wire::FillBuffer{.enqueue = {.queue = kQueue, .event = 42, .waits = wire::IdList(&held, 1)},
+                               .buffer = kIn,
+                               .size = 4096,
+                               .pattern = wire::BytesOf("abcd")});
+  client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 43, .waits = wire::IdList(&fails, 1)}});
+  client.Send(wire::Finish{.request = 100, .queue = kQueue});
+  client.Send(wire::SetUserEvent{.id = fails, .status = -5});
+  EXPECT_LT(client.EndOf(43), 0);
+  client.Send(wire::Finish{.request = 101, .queue = kQueue});
+  client.Send(wire::ImageFormats{.request = 102});
+  client.AnswerTo(102);
+  for (const std::uint32_t finish : {100U, 101U})
+    EXPECT_EQ(client.AnswerTo(finish, Duration{0}).status, RawClient::Answer{}.status) << finish;
+  client.Send(wire::SetUserEvent{.id = held, .status = CL_COMPLETE});
+  for (const std::uint32_t finish : {100U, 101U}) EXPECT_EQ(client.AnswerTo(finish).status, CL_SUCCESS);
+  EXPECT_EQ(std::memcmp(client.arena(), "abcd", 4), 0);
+}
+
 TEST_F(Executor, ADisconnectedClientsMemoryIsFreed) {
   RawClient watcher = Connected();
   Prepare(watcher);

@@ -38,6 +38,15 @@ cl_event Batches::TailOf(Queue& queue) const {
   return marker;
 }
 
+void Batches::CountNext(Queue& queue) {
+  if (std::exchange(queue.counts_running, true)) return;
+  if (!queue.running) queue.running = std::make_shared<RunningCommands>();
+  const cl_event before = TailOf(queue);
+  if (before == nullptr) return;
+  ends_.When(before, [running = queue.running, number = queue.running->Begin()](cl_int) { running->End(number); });
+  cl_.clReleaseEvent(before);
+}
+
 void Batches::Close() {
   if (!admission_->open()) return;
   Queue& queue = *queue_;
@@ -72,7 +81,7 @@ void Batches::Close() {
     admission->Done(*batch, device_ns);
   };
   if (tail == nullptr) return done(CL_SUCCESS);  // none of its commands was accepted
-  ends_.When(tail, std::move(done));
+  WhenEnded(queue, tail, std::move(done));
   cl_.clReleaseEvent(tail);
 }
 

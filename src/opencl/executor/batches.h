@@ -32,8 +32,20 @@ class Batches {
   [[nodiscard]] bool IsOf(const Object& queue) const { return queue_.get() == &queue; }
   /// The pins of the open batch; null: none yet. With elastic memory only.
   [[nodiscard]] std::shared_ptr<Pins>& pins() { return pins_; }
-  /// An event for everything in the queue so far, which the caller must release. Null: the queue is empty.
+  /// An event for everything in the queue so far, which the caller must release. Null: the queue is empty. It may fail
+  /// while earlier commands run.
   cl_event TailOf(Queue& queue) const;
+  /// Counts the next command of the queue among those that may outlive later ones, and what is in the queue already.
+  void CountNext(Queue& queue);
+  /// Calls `done(status)` when the queue's tail and all commands before it have ended. `status`: the tail's.
+  template <typename DoneFunction>
+  void WhenEnded(const Queue& queue, cl_event tail, DoneFunction done) {
+    if (!queue.running) return ends_.When(tail, std::move(done));
+    ends_.When(tail, [running = queue.running, up_to = queue.running->last(), kept = Keep(cl_, tail),
+                      done = std::make_shared<DoneFunction>(std::move(done))](cl_int status) {
+      running->When(up_to, [done, kept, status] { (*done)(status); });
+    });
+  }
 
   [[nodiscard]] Admission& admission() { return *admission_; }
   [[nodiscard]] const Admission& admission() const { return *admission_; }

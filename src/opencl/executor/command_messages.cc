@@ -165,19 +165,17 @@ void CommandMessages::Do(const wire::Finish& m) {
     cl_.clFlush(queue->native);
     // The driver may call the batches' callbacks after this one. An order that arrives after the answer must not find
     // their objects still pinned, nor unpinned later than objects that the client uses next.
-    std::vector<std::weak_ptr<Pins>> pinned;
-    if (!ends_.user_event_failed()) {
-      pinned = queue->pinned;
-      if (batches_.IsOf(*queue) && batches_.pins()) pinned.push_back(batches_.pins());
-    }
-    ends_.When(tail, [replies = client_.replies, arrivals = client_.arrivals, request = m.request, first_error,
-                      &cl = cl_, tail, pinned = std::move(pinned)](cl_int status) {
-      if (!pinned.empty() && status == CL_COMPLETE && FailureOf(cl, tail) >= 0)
-        for (const auto& weak : pinned)
-          if (const auto pins = weak.lock()) pins->Release();
-      const wire::Reply answer{.request = request, .status = first_error};
-      arrivals ? arrivals->Tell(answer) : replies->Send(answer);
-    });
+    std::vector<std::weak_ptr<Pins>> pinned = queue->pinned;
+    if (batches_.IsOf(*queue) && batches_.pins()) pinned.push_back(batches_.pins());
+    batches_.WhenEnded(*queue, tail,
+                       [replies = client_.replies, arrivals = client_.arrivals, request = m.request, first_error,
+                        &cl = cl_, tail, pinned = std::move(pinned)](cl_int status) {
+                         if (!pinned.empty() && status == CL_COMPLETE && FailureOf(cl, tail) >= 0)
+                           for (const auto& weak : pinned)
+                             if (const auto pins = weak.lock()) pins->Release();
+                         const wire::Reply answer{.request = request, .status = first_error};
+                         arrivals ? arrivals->Tell(answer) : replies->Send(answer);
+                       });
     cl_.clReleaseEvent(tail);
   } else {
     client_.replies->Answer(m.request, first_error);

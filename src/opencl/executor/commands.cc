@@ -15,6 +15,9 @@ cl_int Commands::Prepare(const wire::Enqueue& enqueue, Queue*& queue) {
   if (ends_.user_events() > 0) {
     pending_ = std::make_shared<HostCharge>();
     if (!pending_->Take(client_.host_budget, kPendingCommandBytes)) return CL_OUT_OF_HOST_MEMORY;
+    batches_.CountNext(*queue);
+  } else {
+    queue->counts_running = false;
   }
   if (enqueue.event != 0 && !client_.host_budget->Has(HostBytesOf(Kind::kEvent))) return CL_OUT_OF_HOST_MEMORY;
   waits_.clear();
@@ -39,7 +42,9 @@ void Commands::End(const wire::Enqueue& enqueue, Queue* queue, cl_int error, cl_
       queue->first_error = error;
   } else {
     batches_.NoteFirst(event);
-    if (pending_ && event != nullptr) ends_.When(event, [kept = std::move(pending_)](cl_int) {});
+    if (pending_ && event != nullptr)
+      ends_.When(event, [kept = std::move(pending_), running = queue->running,
+                         number = queue->running->Begin()](cl_int) { running->End(number); });
   }
   pending_.reset();
   std::shared_ptr<Event> named;

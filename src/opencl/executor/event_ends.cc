@@ -31,7 +31,6 @@ void EventEnds::EndUserEvent(Event& event, cl_int status) {
   event.user = false;
   cl_.clSetUserEventStatus(event.native, status);
   --user_events_;
-  if (status < 0) user_event_failed_ = true;
   for (const std::shared_ptr<MayFail>& one : may_fail_)
     if (const cl_int failure = status < 0 ? FailureOf(cl_, one->event) : CL_COMPLETE; failure < 0)
       one->ending->Tell(failure);

@@ -50,8 +50,6 @@ class EventEnds {
 
   /// The number of unset user events. While it is not 0, a command may wait for a later message.
   [[nodiscard]] int user_events() const { return user_events_; }
-  /// A user event has failed: a queue's last command may have ended while earlier ones run.
-  [[nodiscard]] bool user_event_failed() const { return user_event_failed_; }
   /// Returns the new number of unset user events.
   int AddUserEvent() { return ++user_events_; }
   /// Sets the status of a user event on the client's behalf.
@@ -93,7 +91,6 @@ class EventEnds {
 
   const cl_icd_dispatch& cl_;
   int user_events_ = 0;
-  bool user_event_failed_ = false;
   /// Events enqueued while user events were unset: the driver may not report their failure.
   std::vector<std::shared_ptr<MayFail>> may_fail_;
   std::unique_ptr<EventWaiter> waiter_;  // null: the driver calls back in time

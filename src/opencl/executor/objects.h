@@ -23,6 +23,7 @@
 #include "opencl/executor/part_program.h"
 #include "opencl/executor/quota.h"
 #include "opencl/executor/replies.h"
+#include "opencl/executor/running_commands.h"
 #include "opencl/executor/stored.h"
 
 namespace weir::opencl {
@@ -124,6 +125,9 @@ struct Queue : Object {
   int launches = 0;         // since the last such marker
   [[nodiscard]] bool BeginsTask() const { return !ends_tasks || launches == 0; }
   cl_int first_error = CL_SUCCESS;  // of an enqueue without an event; reported by the next finish
+  // Commands that may outlive later ones, once there have been any.
+  std::shared_ptr<RunningCommands> running;
+  bool counts_running = false;  // the last command counts there; those before it, too
   // With elastic memory: the pins of the queue's closed batches.
   std::vector<std::weak_ptr<Pins>> pinned;
 };

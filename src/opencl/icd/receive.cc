@@ -158,7 +158,7 @@ void Link::OnReply(const wire::Reply& reply) {
 void Link::OnEventDone(const wire::EventDone& done) {
   Event* event = nullptr;
   std::unique_ptr<Arrival> arrival;
-  bool listed = false;
+  bool alone = true, listed = false;
   {
     const StateLock lock(*this);
     if (done.event >= watched_.size()) return;
@@ -171,15 +171,16 @@ void Link::OnEventDone(const wire::EventDone& done) {
     event->submit_ns = std::max(event->queued_ns, done.submit_ns + shift);
     event->start_ns = std::max(event->submit_ns, done.start_ns + shift);
     event->end_ns = std::max(event->start_ns, done.end_ns + shift);
-    // A failed command delivers no data.
-    if (done.status < 0 || (event->queue && !event->queue->in_order())) arrival = std::move(event->arrival);
-    if (event->queue && !event->queue->in_order()) listed = std::erase(event->queue->arrivals, event) > 0;
+    // A failed command delivers no data, and may have ended before earlier commands of its queue.
+    alone = done.status < 0 || !event->queue || !event->queue->in_order();
+    if (alone) arrival = std::move(event->arrival);
+    if (alone && event->queue) listed = std::erase(event->queue->arrivals, event) > 0;
   }
   if (listed) Drop(*event);
   const cl_int status = std::min(done.status, CL_COMPLETE);
   if (arrival != nullptr && status < 0) Free(arrival->free_after);
   if (arrival != nullptr && status >= 0) Deliver(*this, *arrival);
-  if (event->queue && event->queue->in_order()) EndUpTo(*event->queue, event->sequence);
+  if (!alone) EndUpTo(*event->queue, event->sequence);
   {
     const StateLock lock(*this);
     Settle(*event, status);

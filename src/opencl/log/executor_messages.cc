@@ -149,7 +149,8 @@ void ObjectLog::Ended(const wire::EventDone& m) {
   if (!event.told) event.status = std::min(m.status, CL_COMPLETE);
   event.told = true;
   if (!event.of || event.of->kind != Kind::kQueue) return;
-  if (event.of->in_order) event.of->ended = std::max(event.of->ended, event.place);
+  // A failed command may have ended before earlier commands of its queue.
+  if (event.of->in_order && event.status == CL_COMPLETE) event.of->ended = std::max(event.of->ended, event.place);
   // Only a running command needs its queue, which may have been released. After its end the event just refers to the
   // context.
   ObjectRef context = event.context();

@@ -40,6 +40,16 @@ class QuestionsOfALog : public ::testing::Test {
   std::uint32_t first_ = 0;
 };
 
+TEST_F(QuestionsOfALog, AreAboutACommandBeforeOneThatHasFailed) {
+  connection_.Send(wire::Marker{.enqueue = {.queue = kQueue}});
+  connection_.Send(wire::CopyBuffer{.enqueue = {.queue = kQueue, .event = 30}, .from = 98, .to = 99});
+  connection_.Send(wire::Watch{.event = 30});
+  EXPECT_EQ(connection_.log.in_flight().ends_untold, 0U);
+  EXPECT_EQ(connection_.log.in_flight().commands, 2U) << "the failed command says nothing of the marker";
+  connection_.Settle();
+  EXPECT_TRUE(connection_.log.in_flight().none());
+}
+
 // A client may release busy queues millions of times. Numbers beyond the range are those of replays and of clients.
 TEST_F(QuestionsOfALog, AreNumberedAgainFromTheFirstNumberThatIsFree) {
   constexpr std::uint32_t kNumbers = ObjectLog::kReplayRequests - ObjectLog::kQuestions;
