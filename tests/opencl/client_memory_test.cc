@@ -120,6 +120,35 @@ TEST_F(OpenCl, ImagesTravelPackedAndMapAsCopies) {
   EXPECT_EQ(mapped[row_pitch], pixels[(2 * 16 + 2) * 4]);
   mapped[0] = 200;
   ASSERT_EQ(cl.clEnqueueUnmapMemObject(queue_, image, mapped, 0, nullptr, nullptr), CL_SUCCESS);
+TEST_F(OpenCl, TheSlicePitchOfASingleSliceDoesNotMatter) {
+  std::vector<unsigned char> content(64 * 16);
+  std::iota(content.begin(), content.end(), static_cast<unsigned char>(0));
+  cl_mem from = Buffer(content.size(), content.data()), to = Buffer(content.size());
+  constexpr std::size_t kRow = 64, kSlice = 4 * kRow + 5;
+  const std::size_t origin[3] = {3, 2, 0}, region[3] = {8, 4, 1}, none[3] = {0, 0, 0};
+  ASSERT_EQ(cl.clEnqueueCopyBufferRect(queue_, from, to, origin, origin, region, kRow, kSlice, kRow, kSlice, 0, nullptr,
+                                       nullptr),
+            CL_SUCCESS);
+  std::vector<unsigned char> back(8 * 4), mine(8 * 4, 200);
+  ASSERT_EQ(cl.clEnqueueReadBufferRect(queue_, to, CL_FALSE, origin, none, region, kRow, kSlice, 8, 0, back.data(), 0,
+                                       nullptr, nullptr),
+            CL_SUCCESS);
+  ASSERT_EQ(cl.clEnqueueWriteBufferRect(queue_, to, CL_FALSE, origin, none, region, kRow, kSlice, 8, 0, mine.data(), 0,
+                                        nullptr, nullptr),
+            CL_SUCCESS);
+  ASSERT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  for (int y = 0; y < 4; ++y)
+    for (int x = 0; x < 8; ++x) ASSERT_EQ(back[y * 8 + x], content[(y + 2) * kRow + x + 3]);
+  cl.clEnqueueReadBuffer(queue_, to, CL_TRUE, 0, content.size(), content.data(), 0, nullptr, nullptr);
+  EXPECT_EQ(content[2 * kRow + 3], 200);
+  const std::size_t second[3] = {0, 0, 1};
+  EXPECT_EQ(cl.clEnqueueCopyBufferRect(queue_, from, to, second, second, region, kRow, kSlice, kRow, kSlice, 0, nullptr,
+                                       nullptr),
+            CL_INVALID_VALUE);
+  cl.clReleaseMemObject(to);
+  cl.clReleaseMemObject(from);
+}
+
   ASSERT_EQ(cl.clEnqueueReadImage(queue_, image, CL_TRUE, origin, region, 0, 0, back.data(), 0, nullptr, nullptr),
             CL_SUCCESS);
   EXPECT_EQ(back[0], 200);

@@ -41,20 +41,22 @@ struct Rect {
   [[nodiscard]] std::size_t first() const { return origin[0] + origin[1] * row_pitch + origin[2] * slice_pitch; }
 };
 
-/// Pitches of 0 mean tightly packed boxes. False: invalid pitches.
+/// Pitches of 0 mean tightly packed boxes. With one slice at 0 the slice pitch is unused, and programs pass arbitrary
+/// values. False: invalid pitches.
 bool MakeRect(const std::size_t* origin, const std::size_t* region, std::size_t row_pitch, std::size_t slice_pitch,
               Rect& rect) {
   if (row_pitch == 0) row_pitch = region[0];
   if (row_pitch < region[0]) return false;
   if (slice_pitch == 0) slice_pitch = row_pitch * region[1];
   if (slice_pitch < row_pitch * region[1]) return false;
-  // With one slice its pitch is unused, and programs pass arbitrary values.
+  if (region[2] == 1 && origin[2] == 0) slice_pitch = row_pitch * region[1];
   if (region[2] > 1 && slice_pitch % row_pitch != 0) return false;
   rect = {.origin = {origin[0], origin[1], origin[2]}, .row_pitch = row_pitch, .slice_pitch = slice_pitch};
   return true;
 }
 
 bool Inside(const Memory& buffer, const Rect& rect, const std::size_t* region) {
+  if (rect.slice_pitch % rect.row_pitch != 0) return false;  // a single slice, not at 0: drivers refuse it
   unsigned __int128 end = rect.origin[0] + static_cast<unsigned __int128>(region[0]);
   end += static_cast<unsigned __int128>(rect.origin[1] + region[1] - 1) * rect.row_pitch;
   end += static_cast<unsigned __int128>(rect.origin[2] + region[2] - 1) * rect.slice_pitch;
