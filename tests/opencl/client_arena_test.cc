@@ -3,6 +3,7 @@
 // be too long: none keeps a range for ever.
 #include <atomic>
 #include <fstream>
+#include <numeric>
 #include <thread>
 
 #include "tests/harness/temp_folder.h"
@@ -82,6 +83,46 @@ TEST_F(OpenClWithLittleRoom, ACallFindsRoomThatAnotherThreadIsToldOf) {
   stop = true;
   reader.join();
   EXPECT_EQ(without_room, 0);
+  cl.clReleaseMemObject(buffer);
+}
+
+TEST_F(OpenClWithLittleRoom, ReadsWaitForRoomOfOtherReads) {
+  EmptyArena();
+  std::vector<int> content(kRoom / sizeof(int));
+  std::iota(content.begin(), content.end(), 0);
+  cl_mem buffer = Buffer(kRoom, content.data()), scratch = Buffer(64);
+  FillArena();
+  const int zero = 0;
+  ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, scratch, &zero, 4, 0, 64, 0, nullptr, nullptr), CL_SUCCESS);
+  std::vector<std::vector<int>> back(8, std::vector<int>(content.size()));
+  for (std::vector<int>& into : back)
+    EXPECT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, kRoom, into.data(), 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  for (const std::vector<int>& into : back) EXPECT_TRUE(into == content);
+  EXPECT_TRUE(RoomIsFree());
+  cl.clReleaseMemObject(scratch);
+  cl.clReleaseMemObject(buffer);
+}
+
+// Only this thread sets the event: a call that waited for it would never return.
+TEST_F(OpenClWithLittleRoom, ACallDoesNotWaitLongForRoomBehindAUserEvent) {
+  EmptyArena();
+  cl_mem buffer = Buffer(kRoom);
+  FillArena();
+  std::vector<unsigned char> bytes(kRoom, 5), back(kRoom);
+  link().set_wait_beside_user_events(milliseconds(10));
+  cl_event gate = cl.clCreateUserEvent(context_, &error_);
+  EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_FALSE, 0, kRoom, bytes.data(), 1, &gate, nullptr), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer, CL_FALSE, 0, kRoom, bytes.data(), 0, nullptr, nullptr),
+            CL_OUT_OF_RESOURCES);
+  EXPECT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, kRoom, back.data(), 0, nullptr, nullptr),
+            CL_OUT_OF_RESOURCES);
+  EXPECT_EQ(cl.clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueReadBuffer(queue_, buffer, CL_FALSE, 0, kRoom, back.data(), 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  EXPECT_TRUE(back == bytes);
+  link().set_wait_beside_user_events(kWaitBesideUserEvents);
+  cl.clReleaseEvent(gate);
   cl.clReleaseMemObject(buffer);
 }
 

@@ -7,12 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.h"
+
 namespace weir::opencl {
 
 /// Bounds ids, so that a table indexed by id takes little memory.
 inline constexpr std::uint32_t kIdMax = 1U << 20;
 inline constexpr std::uint32_t kArgsMax = 4096;
 inline constexpr std::size_t kDevicesMax = 64;
+
+/// Limit of a wait for memory that commands hold which may wait for a user event: only a later call of the program
+/// would set it.
+inline constexpr Duration kWaitBesideUserEvents = seconds(5);
 
 /// The end of a remote client's arena is hidden from the client. The relay uses it to read and write the contents that
 /// a migration moves (docs/migration.md).

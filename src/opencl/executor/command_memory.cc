@@ -11,13 +11,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opencl/channel/limits.h"
+
 namespace weir::opencl {
 namespace {
 
 namespace wire = proto::cl;
-
-/// Limit of the wait for pins that only the client could end: those of batches that wait for a user event.
-constexpr Duration kWaitBesideUserEvents = seconds(5);
 
 }  // namespace
 

@@ -51,6 +51,7 @@ void Command::Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sendi
   link().Watch(event, sending);
 }
 
+    link().WillDeliver(arrival->free_after);
 void Command::Hand(Event* event) {
   if (event_ == nullptr) {  // an internal event
     event->references.store(0, std::memory_order_relaxed);

@@ -188,8 +188,10 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if (counts) AwaitRoomToStage(command, size);
   StagedContent content;
   if (!here && !content.Of(command.link(), from, size)) {
-    // The arena has no room to stage the content. Writing to the buffer's own range needs no room.
-    here = command.may_be_done_here_after_waiting();
+    // The arena has no room to stage the content. Writing to the buffer's own range needs no room, but a wait, which
+    // may be for a later call of the program.
+    here =
+        command.may_be_done_here_after_waiting() && (blocking != CL_FALSE || command.link().user_events_unset() == 0);
     if (!here) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
   }
   if (here) {

@@ -13,6 +13,7 @@ Event::Event(Context& of, Queue* in, cl_command_type what)
     : Object(kKind, of.link), context(&of), queue(in), type(what) {}
 
 void Event::End(Event* event) {
+  if (event->type == CL_COMMAND_USER && !event->done()) event->link->UserEventSet();
   event->link->Release(event->id);
   delete event;
 }
@@ -23,7 +24,7 @@ void Deliver(Link& link, const Arrival& arrival) {
   else
     CopyBox({.base = arrival.to, .row_pitch = arrival.row_pitch, .slice_pitch = arrival.slice_pitch},
             Packed(link.arena() + arrival.from, arrival.box), arrival.box);
-  link.Free(arrival.free_after);
+  link.Delivered(arrival.free_after);
 }
 
 void Settle(Event& event, cl_int status) {
@@ -209,6 +210,7 @@ cl_event CreateUserEvent(cl_context handle, cl_int* error) {
   Context* context = As<Context>(handle);
   if (context == nullptr) return Refuse(CL_INVALID_CONTEXT, error);
   auto* event = new Event(*context, nullptr, CL_COMMAND_USER);
+  context->link->UserEventMade();
   {
     Link::Sending sending(*context->link);
     if (sending.usable()) {
@@ -232,6 +234,7 @@ cl_int SetUserEventStatus(cl_event handle, cl_int status) {
     if (event->done()) return CL_INVALID_OPERATION;
     Settle(*event, status);
   }
+  link.UserEventSet();
   return link.SendOne(wire::SetUserEvent{.id = event->id, .status = status});
 }
 

@@ -208,12 +208,14 @@ std::optional<std::uint64_t> Link::Allocate(std::uint64_t bytes, For use) {
     return offset.has_value();
   };
   if (take()) return offset;
+  const std::int64_t until_ns = platform::NowNs() + wait_beside_user_events_.count();
+  const auto in_vain = [&] { return user_events_unset() > 0 && platform::NowNs() >= until_ns; };
   // Ranges that the executor still uses are freed ticket by ticket. Tickets without a waiter are reported only with the
   // answer to another request.
-  WaitUntil([&] { return take() || hurried_tickets_ == 0; });
-  if (offset) return offset;
+  WaitUntil([&] { return take() || hurried_tickets_ == 0 || in_vain(); });
+  if (offset || in_vain()) return offset;
   if (Owed()) Sync();
-  WaitUntil([&] { return take() || tickets_.empty(); });
+  WaitUntil([&] { return take() || (tickets_.empty() && undelivered_ == 0) || in_vain(); });
   return offset;
 }
 
@@ -226,6 +228,14 @@ void Link::Free(Range range) {
   if (range.bytes == 0 || !usable()) return;
   const std::lock_guard lock(arena_);
   (range.offset < memory_bytes() ? buffer_ranges_ : staging_ranges_).GiveBack(range.offset, range.bytes);
+}
+
+void Link::Delivered(Range range) {
+  if (range.bytes == 0) return;
+  const StateLock lock(*this);
+  Free(range);  // under the lock, as in OnFreed
+  --undelivered_;
+  Wake();
 }
 
 std::uint64_t Link::NewTicket(Range range, std::vector<std::function<void()>> then, std::uint64_t nobody_waits) {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "opencl/channel/handshake.h"
+#include "opencl/channel/limits.h"
 #include "opencl/icd/arena.h"
 #include "opencl/icd/object.h"
 #include "platform/mutex.h"
@@ -193,6 +194,11 @@ class Link {
   /// Announces a callback: the library's thread reads until it has come. Requires the state lock.
   void ExpectCallback();
   void CallbackCame() { --callbacks_expected_; }
+  /// A user event was created, or one that was not set was set or released.
+  void UserEventMade() { ++user_events_unset_; }
+  void UserEventSet() { --user_events_unset_; }
+  /// While it is not 0, a command may wait for a later call of the program.
+  [[nodiscard]] std::uint32_t user_events_unset() const { return user_events_unset_.load(); }
   /// Registers the context for notices of errors.
   void WantNotices(Context& context);
   void ForgetNotices(std::uint32_t context_id);
@@ -206,12 +212,20 @@ class Link {
   [[nodiscard]] std::uint64_t staging_bytes() const {
     return connection_.staging_bytes != 0 ? connection_.staging_bytes : connection_.arena.bytes();
   }
-  /// Allocates a range for a buffer. If none is free, waits for ranges that the executor is about to free.
+  /// Allocates a range for a buffer. If none is free, waits for ranges that the executor is about to free, or whose
+  /// contents are about to be delivered; at most kWaitBesideUserEvents while the program has unset user events, because
+  /// those may hold the ranges.
   std::optional<std::uint64_t> AllocateBuffer(std::uint64_t bytes) { return Allocate(bytes, For::kBuffer); }
   /// The same for contents on their way to or from the executor. They may lie where buffers lie, but not vice versa.
   std::optional<std::uint64_t> AllocateStaging(std::uint64_t bytes) { return Allocate(bytes, For::kStaging); }
   /// Frees a range that the executor does not use.
   void Free(Range range);
+  /// The range will be freed with Delivered, when the executor has written its contents. Requires the state lock.
+  void WillDeliver(Range range) { undelivered_ += range.bytes != 0 ? 1 : 0; }
+  /// Frees the range of a read whose data has been delivered, or that has failed. Must be called without a lock.
+  void Delivered(Range range);
+  /// For tests, which need not wait that long.
+  void set_wait_beside_user_events(Duration at_most) { wait_beside_user_events_ = at_most; }
   /// Returns a ticket to send with a message. When the executor reports it as freed, the range is freed and `then` is
   /// posted. `nobody_waits`: kNobodyWaits if the report may wait for the next other message.
   std::uint64_t NewTicket(Range range, std::vector<std::function<void()>> then = {}, std::uint64_t nobody_waits = 0);
@@ -262,7 +276,9 @@ class Link {
   std::byte* arena_base_ = nullptr;
   std::atomic<State> state_of_link_{State::kUsable};
   std::atomic<std::int64_t> looked_ns_{0};  // last check of the socket
-  Link* before_ = nullptr;                  // earlier connections of this process
+  std::atomic<std::uint32_t> user_events_unset_{0};
+  Duration wait_beside_user_events_ = kWaitBesideUserEvents;
+  Link* before_ = nullptr;  // earlier connections of this process
   std::vector<Device*> devices_;
   std::string tag_;
   LinkStats stats_;
@@ -282,6 +298,7 @@ class Link {
   std::unordered_map<std::uint64_t, Ticket> tickets_;
   std::uint64_t next_ticket_ = 1;
   std::uint64_t hurried_tickets_ = 0;  // tickets without kNobodyWaits
+  std::uint64_t undelivered_ = 0;      // ranges of reads
   pthread_cond_t callbacks_changed_;   // used only by the callback thread, which other threads' answers must not wake
   std::deque<std::function<void()>> callbacks_;
   std::uint64_t callbacks_expected_ = 0;

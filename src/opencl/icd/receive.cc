@@ -178,7 +178,7 @@ void Link::OnEventDone(const wire::EventDone& done) {
   }
   if (listed) Drop(*event);
   const cl_int status = std::min(done.status, CL_COMPLETE);
-  if (arrival != nullptr && status < 0) Free(arrival->free_after);
+  if (arrival != nullptr && status < 0) Delivered(arrival->free_after);
   if (arrival != nullptr && status >= 0) Deliver(*this, *arrival);
   if (!alone) EndUpTo(*event->queue, event->sequence);
   {
