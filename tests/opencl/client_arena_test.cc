@@ -255,6 +255,29 @@ TEST_F(OpenClWithFullMemory, BuffersAreReadAndWritten) {
   }
 }
 
+TEST_F(OpenClWithFullMemory, ALongReadWithAnEventNeedsLittleRoom) {
+  std::vector<unsigned char> bytes(kLong), got(kLong);
+  for (std::size_t i = 0; i < kLong; ++i) bytes[i] = static_cast<unsigned char>(i * 7 + i / 251);
+  ASSERT_EQ(cl.clEnqueueWriteBuffer(queue_, buffer_, CL_TRUE, 0, kLong, bytes.data(), 0, nullptr, nullptr), CL_SUCCESS);
+  ASSERT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  constexpr std::uint64_t kLittle = 4 << 20;
+  const auto little = link().AllocateStaging(kLittle);
+  ASSERT_TRUE(little);
+  for (std::uint64_t room = link().staging_bytes(); room > 0; room /= 2)
+    while (const auto offset = link().AllocateStaging(room)) taken_.push_back({*offset, room});
+  link().Free({*little, kLittle});
+  cl_event read = nullptr;
+  ASSERT_EQ(cl.clEnqueueReadBuffer(queue_, buffer_, CL_TRUE, 0, kLong, got.data(), 0, nullptr, &read), CL_SUCCESS);
+  EXPECT_TRUE(got == bytes);
+  cl_int status = CL_QUEUED;
+  cl_command_type type = 0;
+  cl.clGetEventInfo(read, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+  cl.clGetEventInfo(read, CL_EVENT_COMMAND_TYPE, sizeof type, &type, nullptr);
+  EXPECT_EQ(status, CL_COMPLETE);
+  EXPECT_EQ(type, cl_command_type{CL_COMMAND_READ_BUFFER});
+  cl.clReleaseEvent(read);
+}
+
 TEST_F(OpenClWithFullMemory, ImagesAreReadWrittenAndMapped) {
   std::vector<unsigned char> bytes(kSide * kSide * 4, 9), got(bytes.size());
   EXPECT_EQ(cl.clEnqueueWriteImage(queue_, image_, CL_TRUE, origin_, whole_, 0, 0, bytes.data(), 0, nullptr, nullptr),

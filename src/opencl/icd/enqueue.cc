@@ -51,9 +51,8 @@ void Command::Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sendi
   link().Watch(event, sending);
 }
 
-    link().WillDeliver(arrival->free_after);
-void Command::Hand(Event* event) {
-  if (event_ == nullptr) {  // an internal event
+void Command::Hand(Event* event, bool whole) {
+  if (event_ == nullptr || !whole) {  // an internal event
     event->references.store(0, std::memory_order_relaxed);
     Drop(*event);
     return;

@@ -24,6 +24,11 @@ class Command {
   [[nodiscard]] bool FailsAtOnce(cl_bool blocking) const { return blocking != CL_FALSE && waits_.failed(); }
   /// Whether the command sent by Send has an event, of the program or internal.
   [[nodiscard]] bool has_made_event() const { return static_cast<bool>(made_); }
+  /// Whether a long read or write may be sent in parts. In an in-order queue it ends with its last part, whose event
+  /// stands for the whole. A program that profiles needs the times of the whole command.
+  [[nodiscard]] bool may_be_in_parts() const {
+    return !queue_->works_in_arena() && queue_->in_order() && !(queue_->profiling() && wants_event());
+  }
 
   /// Whether the client may execute the command itself now: buffers are arena ranges, the queue is idle, and there is
   /// nothing to wait for.
@@ -45,22 +50,24 @@ class Command {
   template <typename M>
   cl_int Send(M& command, cl_command_type type, std::unique_ptr<Arrival> arrival = nullptr) {
     Event* event = event_ != nullptr || arrival != nullptr ? NewEvent(type) : nullptr;
-    return SendWith(command, event, std::move(arrival));
+    return SendWith(command, event, std::move(arrival), /*whole=*/true);
   }
-  /// Sends a part of a command that Send completes. Parts have no event.
+  /// Sends a part of a command that Send completes. The program gets no event of a part; only a part with an arrival
+  /// has an internal one.
   template <typename M>
-  cl_int SendPart(M& command) {
-    return SendWith(command, nullptr, nullptr);
+  cl_int SendPart(M& command, cl_command_type type, std::unique_ptr<Arrival> arrival = nullptr) {
+    Event* event = arrival != nullptr ? NewEvent(type) : nullptr;
+    return SendWith(command, event, std::move(arrival), /*whole=*/false);
   }
   /// Waits for the command sent by Send if it has an event. Returns CL_SUCCESS or the command's error.
   cl_int WaitForIt() { return made_ ? WaitFor(*made_) : CL_SUCCESS; }
-  /// The event of the last command, to wait for one of several.
+  /// The event of the last command or part, to wait for one of several.
   [[nodiscard]] Ref<Event> made() const { return made_; }
   cl_int WaitFor(Event& event);
 
  private:
   template <typename M>
-  cl_int SendWith(M& command, Event* event, std::unique_ptr<Arrival> arrival) {
+  cl_int SendWith(M& command, Event* event, std::unique_ptr<Arrival> arrival, bool whole) {
     {
       Link::Sending sending(link());
       if (!sending.usable()) return NotSent(event, kGone);
@@ -75,15 +82,16 @@ class Command {
       if (event != nullptr) event->sequence = sequence;
       if (arrival != nullptr) Expect(*event, std::move(arrival), sending);
     }
-    if (event != nullptr) Hand(event);
+    if (event != nullptr) Hand(event, whole);
     return CL_SUCCESS;
   }
   /// Creates the event of a command that is about to be sent.
   Event* NewEvent(cl_command_type type);
   /// Watches the event, so that `arrival` is delivered when the command has ended.
   void Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sending& sending);
-  /// Gives the event to the program. If the program wants none, the event lives until its command has ended.
-  void Hand(Event* event);
+  /// Gives the event of a whole command to the program. If the program wants none, or the command is a part, the event
+  /// lives until its command has ended.
+  void Hand(Event* event, bool whole);
   /// Destroys the event of a command that was not sent. Returns `error`.
   static cl_int NotSent(Event* event, cl_int error);
 

@@ -69,24 +69,30 @@ void Copy3(std::uint64_t (&to)[3], const std::size_t* from) {
   for (int i = 0; i < 3; ++i) to[i] = from[i];
 }
 
-/// Reads through the arena: the data is copied to the program when the command has ended.
+/// Sends a read through the arena, or with `whole` false a part of one: the data is copied to the program when the
+/// command has ended.
 template <typename M>
-cl_int ReadStaged(Command& command, M& read, cl_command_type type, bool blocking, Arrival arrival) {
+cl_int SendRead(Command& command, M& read, cl_command_type type, Arrival arrival, bool whole) {
   const std::size_t bytes = arrival.box[0] * arrival.box[1] * arrival.box[2];
   const auto offset = command.link().AllocateStaging(bytes);
   if (!offset) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
   arrival.from = read.to = *offset;
   arrival.free_after = {*offset, bytes};
-  const cl_int error = command.Send(read, type, std::make_unique<Arrival>(arrival));
-  if (error != CL_SUCCESS) {
-    command.link().Free({*offset, bytes});
-    return error;
-  }
-  return blocking ? command.WaitForIt() : CL_SUCCESS;
+  auto arrives = std::make_unique<Arrival>(arrival);
+  const cl_int error =
+      whole ? command.Send(read, type, std::move(arrives)) : command.SendPart(read, type, std::move(arrives));
+  if (error != CL_SUCCESS) command.link().Free({*offset, bytes});
+  return error;
+}
+
+template <typename M>
+cl_int ReadStaged(Command& command, M& read, cl_command_type type, bool blocking, const Arrival& arrival) {
+  const cl_int error = SendRead(command, read, type, arrival, /*whole=*/true);
+  return error == CL_SUCCESS && blocking ? command.WaitForIt() : error;
 }
 
 /// A long blocking read in parts: one is copied to the program while the next is transferred and the one after it is
-/// read. All parts have ended when this returns, even after an error.
+/// read. All parts have ended when this returns, even after an error. The program gets the event of the last part.
 cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std::size_t size, std::byte* to) {
   const std::size_t ahead = PartsAhead(command.link());
   std::deque<Ref<Event>> sent;
@@ -101,8 +107,9 @@ cl_int ReadParts(Command& command, const Memory& buffer, std::size_t offset, std
     const std::size_t bytes = std::min(size, kPartBytes);
     wire::ReadBuffer part{.buffer = buffer.id, .offset = offset, .size = bytes, .waited = 1};
     const cl_int error =
-        ReadStaged(command, part, CL_COMMAND_READ_BUFFER, false,
-                   {.to = to, .box = {bytes, 1, 1}, .row_pitch = bytes, .slice_pitch = bytes, .of_more = true});
+        SendRead(command, part, CL_COMMAND_READ_BUFFER,
+                 {.to = to, .box = {bytes, 1, 1}, .row_pitch = bytes, .slice_pitch = bytes, .of_more = true},
+                 /*whole=*/bytes == size);
     if (error == CL_OUT_OF_RESOURCES && !sent.empty()) {
       end_first();  // frees its range
       continue;
@@ -129,7 +136,7 @@ cl_int WriteParts(Command& command, const Memory& buffer, bool blocking, std::si
       return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
     wire::WriteBuffer part{
         .buffer = buffer.id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
-    if (const cl_int error = command.SendPart(part); error != CL_SUCCESS) return error;
+    if (const cl_int error = command.SendPart(part, CL_COMMAND_WRITE_BUFFER); error != CL_SUCCESS) return error;
     if (blocking) command.queue().Stage(content.ticket(), kPartBytes);
     offset += kPartBytes;
     size -= kPartBytes;
@@ -156,9 +163,7 @@ cl_int EnqueueReadBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking
     BulkCopy(to, buffer->bytes() + offset, size);
     return command.CompleteLocally(CL_COMMAND_READ_BUFFER);
   }
-  // Not in parts if the program wants an event, because the event of one part would not represent the whole read.
-  if (blocking != CL_FALSE && size > kStagedBytesMax && !command.wants_event() && !command.queue().works_in_arena() &&
-      command.queue().in_order())
+  if (blocking != CL_FALSE && size > kStagedBytesMax && command.may_be_in_parts())
     return ReadParts(command, *buffer, offset, size, static_cast<std::byte*>(to));
   wire::ReadBuffer read{.buffer = buffer->id, .offset = offset, .size = size};
   return ReadStaged(command, read, CL_COMMAND_READ_BUFFER, blocking != CL_FALSE,
@@ -177,10 +182,7 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   if (command.FailsAtOnce(blocking)) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   const bool large = blocking != CL_FALSE && size > kStagedBytesMax;
   bool here = command.may_complete_locally() || (large && command.may_be_done_here_after_waiting());
-  // In an in-order queue the write ends with its last part, whose event stands for the whole. A program that profiles
-  // needs the times of the whole command, so its write is not split.
-  if (!here && size > kStagedBytesMax && !command.queue().works_in_arena() && command.queue().in_order() &&
-      !(command.queue().profiling() && command.wants_event()))
+  if (!here && size > kStagedBytesMax && command.may_be_in_parts())
     if (const cl_int error = WriteParts(command, *buffer, blocking != CL_FALSE, offset, size, from);
         error != CL_SUCCESS)
       return error;
