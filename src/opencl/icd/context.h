@@ -2,6 +2,7 @@
 // A context: its devices and its callbacks.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <utility>
@@ -21,7 +22,9 @@ struct Context : Object {
 
   std::vector<Ref<Device>> devices;
   std::vector<cl_context_properties> given;
-  bool shares_arena = false;  // true if true for all of its devices
+  bool shares_arena = false;                // true if true for all of its devices
+  std::vector<Queue*> queues;               // that the program can use; guarded by the state lock
+  std::atomic<std::size_t> queue_count{0};  // of `queues`
   // Formats already queried from the executor, by flags and type of image. Guarded by the state lock.
   std::map<std::pair<cl_mem_flags, cl_mem_object_type>, std::vector<cl_image_format>> image_formats;
   void(CL_CALLBACK* notify)(const char*, const void*, std::size_t, void*) = nullptr;

@@ -34,6 +34,13 @@ cl_int Command::CompleteLocally(cl_command_type type) {
   return CL_SUCCESS;
 }
 
+cl_int Command::EndWrite(cl_bool blocking) {
+  if (blocking == CL_FALSE) return CL_SUCCESS;
+  if (made_) return WaitForIt();
+  queue_->RanAhead(sequence_);
+  return CL_SUCCESS;
+}
+
 Event* Command::NewEvent(cl_command_type type) {
   auto* event = new Event(*queue_->context, queue_, type);
   event->queued_ns = begun_ns_;
@@ -44,6 +51,7 @@ void Command::Expect(Event& event, std::unique_ptr<Arrival> arrival, Link::Sendi
   Hold(event);
   {
     const Link::StateLock lock(link());
+    link().WillDeliver(arrival->free_after);
     event.arrival = std::move(arrival);
     queue_->arrivals.push_back(&event);
   }

@@ -52,6 +52,13 @@ class Command {
     Event* event = event_ != nullptr || arrival != nullptr ? NewEvent(type) : nullptr;
     return SendWith(command, event, std::move(arrival), /*whole=*/true);
   }
+  /// For a blocking write: the arrival to send it with. Not null: it must not run ahead, and is waited for.
+  [[nodiscard]] std::unique_ptr<Arrival> ArrivalOfWrite(cl_bool blocking) const {
+    return blocking != CL_FALSE && !queue_->may_run_ahead() ? NoData() : nullptr;
+  }
+  /// Ends a write that has been sent. A blocking one waits for its end, or runs ahead: the program may reuse its
+  /// memory, and neither has an event nor another queue, by which it could see that the write has not ended.
+  cl_int EndWrite(cl_bool blocking);
   /// Sends a part of a command that Send completes. The program gets no event of a part; only a part with an arrival
   /// has an internal one.
   template <typename M>
@@ -79,6 +86,7 @@ class Command {
       }
       const std::uint64_t sequence = queue_->issued.load(std::memory_order_relaxed) + 1;
       queue_->issued.store(sequence, std::memory_order_release);
+      sequence_ = sequence;
       if (event != nullptr) event->sequence = sequence;
       if (arrival != nullptr) Expect(*event, std::move(arrival), sending);
     }
@@ -99,6 +107,7 @@ class Command {
   WaitList waits_;
   cl_event* event_ = nullptr;
   std::uint64_t begun_ns_ = 0;
+  std::uint64_t sequence_ = 0;  // of the last command sent
   Ref<Event> made_;
 };
 

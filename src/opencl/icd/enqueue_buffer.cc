@@ -203,10 +203,11 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
   }
   wire::WriteBuffer write{
       .buffer = buffer->id, .offset = offset, .content = content.blob(), .ticket = content.ticket()};
-  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER); error != CL_SUCCESS) return error;
+  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER, command.ArrivalOfWrite(blocking));
+      error != CL_SUCCESS)
+    return error;
   if (counts) command.queue().Stage(content.ticket(), size);
-  // The program may reuse its memory. Only a program that requested the event can see that the write has not ended.
-  return blocking != CL_FALSE && command.wants_event() ? command.WaitForIt() : CL_SUCCESS;
+  return command.EndWrite(blocking);
 }
 
 cl_int EnqueueReadBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blocking, const std::size_t* buffer_origin,
@@ -277,8 +278,10 @@ cl_int EnqueueWriteBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blo
                               .ticket = content.ticket()};
   Copy3(write.origin, buffer_origin);
   Copy3(write.region, region);
-  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER_RECT); error != CL_SUCCESS) return error;
-  return blocking != CL_FALSE && command.wants_event() ? command.WaitForIt() : CL_SUCCESS;
+  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_BUFFER_RECT, command.ArrivalOfWrite(blocking));
+      error != CL_SUCCESS)
+    return error;
+  return command.EndWrite(blocking);
 }
 
 cl_int EnqueueCopyBuffer(cl_command_queue queue, cl_mem from_handle, cl_mem to_handle, std::size_t from_offset,

@@ -95,8 +95,10 @@ cl_int EnqueueWriteImage(cl_command_queue queue, cl_mem handle, cl_bool blocking
   wire::WriteImage write{.image = image->id, .content = content.blob(), .ticket = content.ticket()};
   Copy3(write.origin, box.origin);
   Copy3(write.region, box.region);
-  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_IMAGE); error != CL_SUCCESS) return error;
-  return blocking != CL_FALSE && command.wants_event() ? command.WaitForIt() : CL_SUCCESS;
+  if (const cl_int error = command.Send(write, CL_COMMAND_WRITE_IMAGE, command.ArrivalOfWrite(blocking));
+      error != CL_SUCCESS)
+    return error;
+  return command.EndWrite(blocking);
 }
 
 cl_int EnqueueCopyImage(cl_command_queue queue, cl_mem from_handle, cl_mem to_handle, const std::size_t* from_origin,

@@ -123,6 +123,17 @@ void LearnStatus(Event& event, bool ask) {
     link.Sync();
 }
 
+/// Called before a user event is created, so that the writes that ran ahead can be waited for without commands that
+/// wait for the user event.
+void MarkWritesIn(Context& context) {
+  std::vector<Ref<Queue>> queues;
+  {
+    const Link::StateLock lock(*context.link);
+    for (Queue* queue : context.queues) queues.emplace_back(queue);
+  }
+  for (const Ref<Queue>& queue : queues) queue->MarkWrites();
+}
+
 }  // namespace
 
 // -- Entry points ----------------------------------------------------------------------------------------------------
@@ -211,6 +222,7 @@ cl_event CreateUserEvent(cl_context handle, cl_int* error) {
   if (context == nullptr) return Refuse(CL_INVALID_CONTEXT, error);
   auto* event = new Event(*context, nullptr, CL_COMMAND_USER);
   context->link->UserEventMade();
+  MarkWritesIn(*context);
   {
     Link::Sending sending(*context->link);
     if (sending.usable()) {

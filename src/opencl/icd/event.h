@@ -26,6 +26,9 @@ struct Arrival {
   bool of_more = false;  // this is one of many copies in a row, which bypass the caches
 };
 
+/// An arrival without data, so that a command is watched and has an event to wait for.
+inline std::unique_ptr<Arrival> NoData() { return std::make_unique<Arrival>(Arrival{.box = {0, 0, 0}}); }
+
 struct EventCallback {
   void(CL_CALLBACK* call)(cl_event, cl_int, void*) = nullptr;
   void* user = nullptr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opencl/icd/queue.h"
 
+#include <array>
+
 #include "opencl/icd/enqueue.h"
 #include "opencl/icd/info.h"
 
@@ -24,6 +26,74 @@ cl_int Queue::WaitUntilIdle() {
     flushed.store(answer.sequence, std::memory_order_relaxed);
   }
   return link->Await(answer);
+}
+
+void Queue::Join() {
+  std::vector<Ref<Queue>> others;
+  {
+    const Link::StateLock lock(*link);
+    for (Queue* other : context->queues) others.emplace_back(other);
+    context->queues.push_back(this);
+    context->queue_count.store(context->queues.size());
+  }
+  for (const Ref<Queue>& other : others) other->AwaitWrites();
+}
+
+void Queue::Leave() {
+  AwaitWrites();
+  const Link::StateLock lock(*link);
+  std::erase(context->queues, this);
+  context->queue_count.store(context->queues.size());
+}
+
+// Another thread may create a second queue or a user event meanwhile. It increases a count and then reads `ahead`, so
+// that one of the two threads sees what the other has done.
+void Queue::RanAhead(std::uint64_t sequence) {
+  for (std::uint64_t before = ahead.load(); before < sequence;)
+    if (ahead.compare_exchange_weak(before, sequence)) break;
+  if (!may_run_ahead())
+    AwaitWrites();
+  else if (link->user_events_unset() > 0)
+    MarkWrites();
+}
+
+void Queue::MarkWrites() {
+  const std::uint64_t last = ahead.load();
+  if (ended.load() >= last) return;
+  {
+    const Link::StateLock lock(*link);
+    if (behind_writes != nullptr && behind_writes->sequence >= last) return;
+  }
+  Command command;
+  cl_event handle = nullptr;
+  wire::Marker marker;
+  if (command.Open(reinterpret_cast<cl_command_queue>(this), 0, nullptr, &handle) != CL_SUCCESS ||
+      command.Send(marker, CL_COMMAND_MARKER) != CL_SUCCESS)
+    return;
+  Event* before = nullptr;
+  {
+    const Link::StateLock lock(*link);
+    before = std::exchange(behind_writes, As<Event>(handle));
+  }
+  if (before != nullptr) Drop(*before);
+}
+
+void Queue::AwaitWrites() {
+  MarkWrites();
+  Ref<Event> marker;
+  {
+    const Link::StateLock lock(*link);
+    marker = Ref<Event>(behind_writes);
+  }
+  if (!marker) return;
+  link->Watch(std::array<Event*, 1>{marker.get()});
+  link->WaitUntil([&] { return marker->done(); });
+  {
+    const Link::StateLock lock(*link);
+    if (behind_writes != marker.get()) return;
+    behind_writes = nullptr;
+  }
+  Drop(*marker);
 }
 
 void Queue::Stage(std::uint64_t ticket, std::uint64_t bytes) {
@@ -58,14 +128,18 @@ cl_command_queue MakeQueue(cl_context context_handle, cl_device_id device_handle
   auto* queue = new Queue(*context, *device);
   queue->properties = properties;
   queue->given = std::move(given);
+  bool sent = false;
   {
     Link::Sending sending(*context->link);
     if (sending.usable()) {
       queue->id = sending.NewId();
-      if (sending.Send(wire::CreateQueue{
-              .id = queue->id, .context = context->id, .device = device->id, .properties = properties}))
-        return Give<cl_command_queue>(queue, error);
+      sent = sending.Send(
+          wire::CreateQueue{.id = queue->id, .context = context->id, .device = device->id, .properties = properties});
     }
+  }
+  if (sent) {
+    queue->Join();
+    return Give<cl_command_queue>(queue, error);
   }
   queue->id = 0;
   Drop(*queue);
@@ -104,7 +178,10 @@ cl_int RetainCommandQueue(cl_command_queue queue) { return RetainHandle<Queue>(q
 
 cl_int ReleaseCommandQueue(cl_command_queue handle) {
   Queue* queue = As<Queue>(handle);
-  if (queue != nullptr && queue->references.load() == 1) Flush(handle);
+  if (queue != nullptr && queue->references.load() == 1) {
+    Flush(handle);
+    queue->Leave();
+  }
   return ReleaseHandle<Queue>(handle, CL_INVALID_COMMAND_QUEUE);
 }
 

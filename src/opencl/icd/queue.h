@@ -21,6 +21,11 @@ struct Queue : Object {
   static constexpr Kind kKind = Kind::kQueue;
   Queue(Context& of, Device& on) : Object(kKind, of.link), context(&of), device(&on) {}
   static void End(Queue* queue);
+  /// Counts the queue among its context's. Waits for the writes of other queues that ran ahead, because this queue may
+  /// read what they wrote.
+  void Join();
+  /// The opposite, when the program releases the queue. Waits for its own writes that ran ahead.
+  void Leave();
 
   [[nodiscard]] bool in_order() const { return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0; }
   [[nodiscard]] bool profiling() const { return (properties & CL_QUEUE_PROFILING_ENABLE) != 0; }
@@ -35,6 +40,16 @@ struct Queue : Object {
   /// Waits until `bytes` more and the staged bytes are at most `most`, nothing is staged, or the connection is lost.
   /// Only for in-order queues: in others, staged content may wait for a command after this call.
   void AwaitRoomToStage(std::uint64_t bytes, std::uint64_t most);
+  /// Whether a blocking write may run ahead, which means that it returns before it has ended: no other queue can read
+  /// the old contents, and this queue executes its commands in order.
+  [[nodiscard]] bool may_run_ahead() const { return in_order() && context->queue_count.load() == 1; }
+  /// The command `sequence` is a blocking write that runs ahead.
+  void RanAhead(std::uint64_t sequence);
+  /// Makes it possible to wait for the writes that ran ahead, and not for later commands, which may wait for a user
+  /// event.
+  void MarkWrites();
+  /// Waits until the writes that ran ahead have ended.
+  void AwaitWrites();
   /// Whether the buffers of this queue are arena ranges, so that the queue alone orders accesses to them.
   [[nodiscard]] bool works_in_arena() const { return context->shares_arena; }
 
@@ -48,7 +63,9 @@ struct Queue : Object {
   std::deque<Event*> arrivals;  // undelivered reads, in order; guarded by the state lock; events are held
   // Content of blocking writes that was not freed at the last check, in order; guarded by the state lock
   std::deque<Staged> staged;
-  std::uint64_t staged_bytes = 0;  // of `staged`; guarded by the state lock
+  std::uint64_t staged_bytes = 0;       // of `staged`; guarded by the state lock
+  std::atomic<std::uint64_t> ahead{0};  // the last write that ran ahead
+  Event* behind_writes = nullptr;       // of a marker behind such writes, if any; guarded by the state lock; held
 };
 
 /// All commands up to `sequence` have ended: delivers their data. Takes the state lock.
