@@ -29,6 +29,47 @@ TEST_F(OpenCl, MapsGiveTheProgramItsOwnMemoryWhereItBroughtSome) {
   cl.clReleaseMemObject(buffer);
 }
 
+TEST_F(OpenCl, AnUnmapWritesNothingThatTheProgramCannotHaveWritten) {
+  constexpr int kOld = 3, kNew = 7;
+  std::vector<int> mine(16, kOld);
+  cl_mem buffer = Buffer(64, mine.data(), CL_MEM_USE_HOST_PTR), out = Buffer(64);
+  ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &kNew, 4, 0, 64, 0, nullptr, nullptr), CL_SUCCESS);
+  ASSERT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  cl_kernel add = Kernel("add");
+  Set(add, 0, buffer), Set(add, 1, out), Set(add, 2, 0);
+  cl_event held = cl.clCreateUserEvent(context_, &error_);
+  const std::size_t items = 16;
+  ASSERT_EQ(cl.clEnqueueNDRangeKernel(queue_, add, 1, nullptr, &items, nullptr, 1, &held, nullptr), CL_SUCCESS);
+  void* mapped =
+      cl.clEnqueueMapBuffer(queue_, buffer, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, 64, 0, nullptr, nullptr, &error_);
+  ASSERT_EQ(error_, CL_SUCCESS);
+  EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue_, buffer, mapped, 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(cl.clSetUserEventStatus(held, CL_COMPLETE), CL_SUCCESS);
+  EXPECT_EQ(Read(out, 16), std::vector<int>(16, kNew))
+      << "the program's memory has old contents until the map has ended";
+  EXPECT_EQ(Read(buffer, 16), std::vector<int>(16, kNew));
+  cl.clReleaseEvent(held);
+  cl.clReleaseKernel(add);
+  cl.clReleaseMemObject(out);
+  cl.clReleaseMemObject(buffer);
+}
+
+// A map that was not waited for is known to have ended when the queue is.
+TEST_F(OpenCl, AnUnmapWritesWhatTheProgramHasWrittenAfterAFinish) {
+  std::vector<int> mine(16, 3);
+  cl_mem buffer = Buffer(64, mine.data(), CL_MEM_USE_HOST_PTR);
+  const int five = 5;
+  ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &five, 4, 0, 64, 0, nullptr, nullptr), CL_SUCCESS);
+  auto* mapped = static_cast<int*>(cl.clEnqueueMapBuffer(queue_, buffer, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, 0,
+                                                         64, 0, nullptr, nullptr, &error_));
+  ASSERT_EQ(error_, CL_SUCCESS);
+  ASSERT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  std::fill_n(mapped, 16, 9);
+  EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue_, buffer, mapped, 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(Read(buffer, 16), std::vector<int>(16, 9));
+  cl.clReleaseMemObject(buffer);
+}
+
 TEST_F(OpenCl, PartsOfABufferAreItsMemory) {
   std::vector<int> numbers(1024);
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -79,6 +120,35 @@ TEST_F(OpenCl, BoxesAreReadAndWrittenWithTheProgramsPitches) {
   cl.clReleaseMemObject(buffer);
 }
 
+TEST_F(OpenCl, TheSlicePitchOfASingleSliceDoesNotMatter) {
+  std::vector<unsigned char> content(64 * 16);
+  std::iota(content.begin(), content.end(), static_cast<unsigned char>(0));
+  cl_mem from = Buffer(content.size(), content.data()), to = Buffer(content.size());
+  constexpr std::size_t kRow = 64, kSlice = 4 * kRow + 5;
+  const std::size_t origin[3] = {3, 2, 0}, region[3] = {8, 4, 1}, none[3] = {0, 0, 0};
+  ASSERT_EQ(cl.clEnqueueCopyBufferRect(queue_, from, to, origin, origin, region, kRow, kSlice, kRow, kSlice, 0, nullptr,
+                                       nullptr),
+            CL_SUCCESS);
+  std::vector<unsigned char> back(8 * 4), mine(8 * 4, 200);
+  ASSERT_EQ(cl.clEnqueueReadBufferRect(queue_, to, CL_FALSE, origin, none, region, kRow, kSlice, 8, 0, back.data(), 0,
+                                       nullptr, nullptr),
+            CL_SUCCESS);
+  ASSERT_EQ(cl.clEnqueueWriteBufferRect(queue_, to, CL_FALSE, origin, none, region, kRow, kSlice, 8, 0, mine.data(), 0,
+                                        nullptr, nullptr),
+            CL_SUCCESS);
+  ASSERT_EQ(cl.clFinish(queue_), CL_SUCCESS);
+  for (int y = 0; y < 4; ++y)
+    for (int x = 0; x < 8; ++x) ASSERT_EQ(back[y * 8 + x], content[(y + 2) * kRow + x + 3]);
+  cl.clEnqueueReadBuffer(queue_, to, CL_TRUE, 0, content.size(), content.data(), 0, nullptr, nullptr);
+  EXPECT_EQ(content[2 * kRow + 3], 200);
+  const std::size_t second[3] = {0, 0, 1};
+  EXPECT_EQ(cl.clEnqueueCopyBufferRect(queue_, from, to, second, second, region, kRow, kSlice, kRow, kSlice, 0, nullptr,
+                                       nullptr),
+            CL_INVALID_VALUE);
+  cl.clReleaseMemObject(to);
+  cl.clReleaseMemObject(from);
+}
+
 TEST_F(OpenCl, ManyBuffersComeAndGo) {
   std::vector<unsigned char> content(1 << 20, 5);
   cl_kernel add = Kernel("add");
@@ -120,35 +190,6 @@ TEST_F(OpenCl, ImagesTravelPackedAndMapAsCopies) {
   EXPECT_EQ(mapped[row_pitch], pixels[(2 * 16 + 2) * 4]);
   mapped[0] = 200;
   ASSERT_EQ(cl.clEnqueueUnmapMemObject(queue_, image, mapped, 0, nullptr, nullptr), CL_SUCCESS);
-TEST_F(OpenCl, TheSlicePitchOfASingleSliceDoesNotMatter) {
-  std::vector<unsigned char> content(64 * 16);
-  std::iota(content.begin(), content.end(), static_cast<unsigned char>(0));
-  cl_mem from = Buffer(content.size(), content.data()), to = Buffer(content.size());
-  constexpr std::size_t kRow = 64, kSlice = 4 * kRow + 5;
-  const std::size_t origin[3] = {3, 2, 0}, region[3] = {8, 4, 1}, none[3] = {0, 0, 0};
-  ASSERT_EQ(cl.clEnqueueCopyBufferRect(queue_, from, to, origin, origin, region, kRow, kSlice, kRow, kSlice, 0, nullptr,
-                                       nullptr),
-            CL_SUCCESS);
-  std::vector<unsigned char> back(8 * 4), mine(8 * 4, 200);
-  ASSERT_EQ(cl.clEnqueueReadBufferRect(queue_, to, CL_FALSE, origin, none, region, kRow, kSlice, 8, 0, back.data(), 0,
-                                       nullptr, nullptr),
-            CL_SUCCESS);
-  ASSERT_EQ(cl.clEnqueueWriteBufferRect(queue_, to, CL_FALSE, origin, none, region, kRow, kSlice, 8, 0, mine.data(), 0,
-                                        nullptr, nullptr),
-            CL_SUCCESS);
-  ASSERT_EQ(cl.clFinish(queue_), CL_SUCCESS);
-  for (int y = 0; y < 4; ++y)
-    for (int x = 0; x < 8; ++x) ASSERT_EQ(back[y * 8 + x], content[(y + 2) * kRow + x + 3]);
-  cl.clEnqueueReadBuffer(queue_, to, CL_TRUE, 0, content.size(), content.data(), 0, nullptr, nullptr);
-  EXPECT_EQ(content[2 * kRow + 3], 200);
-  const std::size_t second[3] = {0, 0, 1};
-  EXPECT_EQ(cl.clEnqueueCopyBufferRect(queue_, from, to, second, second, region, kRow, kSlice, kRow, kSlice, 0, nullptr,
-                                       nullptr),
-            CL_INVALID_VALUE);
-  cl.clReleaseMemObject(to);
-  cl.clReleaseMemObject(from);
-}
-
   ASSERT_EQ(cl.clEnqueueReadImage(queue_, image, CL_TRUE, origin, region, 0, 0, back.data(), 0, nullptr, nullptr),
             CL_SUCCESS);
   EXPECT_EQ(back[0], 200);

@@ -118,5 +118,24 @@ TEST_F(OpenClQueues, OutOfOrderSeeWhatABlockingWriteHasWritten) {
   sets.join();
 }
 
+TEST_F(OpenClQueues, OutOfOrderMapWithoutAWaitForEarlierCommands) {
+  cl_command_queue queue = MakeQueue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+  ASSERT_EQ(Fill(queue, held_), CL_SUCCESS);
+  for (const cl_map_flags flags : {CL_MAP_READ, CL_MAP_WRITE, CL_MAP_WRITE_INVALIDATE_REGION}) {
+    void* mapped = cl.clEnqueueMapBuffer(queue, buffer_, CL_TRUE, flags, 0, 64, 0, nullptr, nullptr, &error_);
+    ASSERT_EQ(error_, CL_SUCCESS) << flags;
+    if (flags == CL_MAP_READ) EXPECT_EQ(*static_cast<int*>(mapped), kBefore);
+    if (flags == CL_MAP_WRITE_INVALIDATE_REGION) std::fill_n(static_cast<int*>(mapped), 16, kAfter);
+    cl_event unmapped = nullptr;
+    EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue, buffer_, mapped, 0, nullptr, &unmapped), CL_SUCCESS);
+    EXPECT_EQ(cl.clWaitForEvents(1, &unmapped), CL_SUCCESS);
+    cl.clReleaseEvent(unmapped);
+  }
+  EXPECT_EQ(cl.clSetUserEventStatus(held_, CL_COMPLETE), CL_SUCCESS) << "nothing has waited for it";
+  EXPECT_EQ(cl.clFinish(queue), CL_SUCCESS);
+  EXPECT_EQ(ReadBy(queue_), kAfter);
+  cl.clReleaseCommandQueue(queue);
+}
+
 }  // namespace
 }  // namespace weir::opencl::icd

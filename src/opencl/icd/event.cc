@@ -39,6 +39,16 @@ void Settle(Event& event, cl_int status) {
   event.link->Wake();
 }
 
+bool HasEnded(const Event& event) {
+  Link& link = *event.link;
+  const auto known = [&] {
+    return event.done() || event.queue->ended.load(std::memory_order_acquire) >= event.sequence;
+  };
+  link.Drain();
+  if (!known()) link.Sync();
+  return known();
+}
+
 Event* LocalEvent(Queue& queue, cl_command_type type, std::uint64_t begun_ns) {
   auto* event = new Event(*queue.context, &queue, type);
   event->queued_ns = event->submit_ns = event->start_ns = begun_ns;

@@ -58,6 +58,8 @@ struct Event : Object {
 void Deliver(Link& link, const Arrival& arrival);
 /// Records the end of an event: posts its callbacks and wakes waiters. Requires the state lock.
 void Settle(Event& event, cl_int status);
+/// Whether the command has ended. Asks the executor if the client does not know; does not wait for the command.
+bool HasEnded(const Event& event);
 /// Creates the event of a command that the client executed itself, from `begun_ns` until now.
 Event* LocalEvent(Queue& queue, cl_command_type type, std::uint64_t begun_ns);
 

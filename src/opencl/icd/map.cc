@@ -41,11 +41,20 @@ bool Forget(Memory& memory, const void* pointer, MappedRegion& region) {
   return true;
 }
 
-cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, const MappedRegion& region) {
+/// Whether an unmap has contents to write. To its own memory the program can have written only once it can know that
+/// the map has ended, because the end of the map writes to that memory, too.
+bool IsWritten(const Memory& memory, const MappedRegion& region) {
+  return region.for_writing() && (!memory.uses_host_ptr() || !region.map || HasEnded(*region.map));
+}
+
+cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, MappedRegion& region) {
   const bool wanted = (region.flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
+  const bool reads = wanted && !command.queue().works_in_arena();
   std::byte* const in_arena = buffer.bytes() + region.offset;
-  if (command.may_complete_locally() || (blocking && command.may_be_done_here_after_waiting())) {
-    if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
+  const bool at_once = command.waits_for_nothing() && !reads;
+  if (at_once || command.may_complete_locally() || (blocking && command.may_be_done_here_after_waiting())) {
+    const cl_int error = at_once ? CL_SUCCESS : command.WaitUntilItMay();
+    if (error != CL_SUCCESS) return error;
     if (buffer.uses_host_ptr() && wanted) BulkCopy(region.pointer, in_arena, region.size);
     return command.CompleteLocally(CL_COMMAND_MAP_BUFFER);
   }
@@ -56,27 +65,29 @@ cl_int MapBuffer(Command& command, Memory& buffer, bool blocking, const MappedRe
                                                 .box = {region.size, 1, 1},
                                                 .row_pitch = region.size,
                                                 .slice_pitch = region.size});
+  else if (buffer.uses_host_ptr() || reads || blocking)
+    arrival = NoData();
   cl_int error = CL_SUCCESS;
-  if (command.queue().works_in_arena() || !wanted) {
-    wire::Marker marker;
-    error = command.Send(marker, CL_COMMAND_MAP_BUFFER, std::move(arrival));
-  } else {
-    // An empty arrival makes the client watch the command.
-    if (arrival == nullptr) arrival = std::make_unique<Arrival>(Arrival{.box = {0, 0, 0}});
+  if (reads) {
     wire::ReadBuffer read{
         .buffer = buffer.id, .offset = region.offset, .size = region.size, .to = buffer.at + region.offset};
     error = command.Send(read, CL_COMMAND_MAP_BUFFER, std::move(arrival));
+  } else {
+    wire::Marker marker;
+    error = command.Send(marker, CL_COMMAND_MAP_BUFFER, std::move(arrival));
   }
-  if (error != CL_SUCCESS || !blocking) return error;
-  return command.has_made_event() ? command.WaitForIt() : command.queue().WaitUntilIdle();
+  region.map = command.made();
+  return error == CL_SUCCESS && blocking ? command.WaitForIt() : error;
 }
 
 cl_int UnmapBuffer(Command& command, Memory& buffer, const MappedRegion& region) {
-  const bool written = region.for_writing();
+  const bool written = IsWritten(buffer, region);
+  const bool writes = written && !command.queue().works_in_arena();
   // No command on the device may access the region while the program may write to it, so that no wait is needed.
   if (buffer.uses_host_ptr() && written) BulkCopy(buffer.bytes() + region.offset, region.pointer, region.size);
-  if (command.may_complete_locally()) return command.CompleteLocally(CL_COMMAND_UNMAP_MEM_OBJECT);
-  if (command.queue().works_in_arena() || !written) {
+  if (command.may_complete_locally() || (command.waits_for_nothing() && !writes))
+    return command.CompleteLocally(CL_COMMAND_UNMAP_MEM_OBJECT);
+  if (!writes) {
     wire::Marker marker;
     return command.Send(marker, CL_COMMAND_UNMAP_MEM_OBJECT);
   }
@@ -92,7 +103,11 @@ void CopyBox3(std::uint64_t (&to)[3], const std::size_t (&from)[3]) {
 
 cl_int UnmapImage(Command& command, Memory& image, const MappedRegion& region) {
   Link& link = command.link();
-  if (!region.for_writing()) {
+  if (!IsWritten(image, region)) {
+    if (command.waits_for_nothing() && (!region.map || region.map->done())) {
+      link.Free(region.staging);
+      return command.CompleteLocally(CL_COMMAND_UNMAP_MEM_OBJECT);
+    }
     // A map that was not waited for may still be copying to the region.
     wire::Marker marker;
     return command.Send(marker, CL_COMMAND_UNMAP_MEM_OBJECT,
@@ -130,7 +145,7 @@ void* EnqueueMapBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking, 
   if (const cl_int wrong = CheckMap(*buffer, flags); wrong != CL_SUCCESS) return Refuse(wrong, error);
   std::byte* const pointer =
       (buffer->uses_host_ptr() ? static_cast<std::byte*>(buffer->host_ptr) : buffer->bytes()) + offset;
-  const MappedRegion region{.pointer = pointer, .flags = flags, .offset = offset, .size = size};
+  MappedRegion region{.pointer = pointer, .flags = flags, .offset = offset, .size = size};
   if (const cl_int wrong = MapBuffer(command, *buffer, blocking != CL_FALSE, region); wrong != CL_SUCCESS)
     return Refuse(wrong, error);
   Remember(*buffer, region);
@@ -174,14 +189,17 @@ void* EnqueueMapImage(cl_command_queue queue, cl_mem handle, cl_bool blocking, c
                      origin[1] * mapped.row_pitch + origin[2] * mapped.slice_pitch;
   }
   cl_int wrong = CL_SUCCESS;
-  if ((flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0) {
+  if ((flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0 && command.waits_for_nothing()) {
+    wrong = command.CompleteLocally(CL_COMMAND_MAP_IMAGE);
+  } else if ((flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0) {
     wire::Marker marker;
-    wrong = command.Send(marker, CL_COMMAND_MAP_IMAGE);
+    wrong =
+        command.Send(marker, CL_COMMAND_MAP_IMAGE, blocking != CL_FALSE || image->uses_host_ptr() ? NoData() : nullptr);
   } else {
     wire::ReadImage read{.image = image->id, .to = *offset, .size = size};
     CopyBox3(read.origin, box.origin);
     CopyBox3(read.region, box.region);
-    auto arrival = std::make_unique<Arrival>(Arrival{.box = {0, 0, 0}});
+    auto arrival = NoData();
     if (image->uses_host_ptr())
       *arrival = {.from = *offset,
                   .to = mapped.pointer,
@@ -190,8 +208,8 @@ void* EnqueueMapImage(cl_command_queue queue, cl_mem handle, cl_bool blocking, c
                   .slice_pitch = mapped.slice_pitch};
     wrong = command.Send(read, CL_COMMAND_MAP_IMAGE, std::move(arrival));
   }
-  if (wrong == CL_SUCCESS && blocking != CL_FALSE)
-    wrong = command.has_made_event() ? command.WaitForIt() : command.queue().WaitUntilIdle();
+  mapped.map = command.made();
+  if (wrong == CL_SUCCESS && blocking != CL_FALSE) wrong = command.WaitForIt();
   if (wrong != CL_SUCCESS) {
     link.Free(mapped.staging);
     return Refuse(wrong, error);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "opencl/icd/context.h"
+#include "opencl/icd/event.h"
 #include "opencl/icd/link.h"
 
 namespace weir::opencl::icd {
@@ -13,6 +14,7 @@ namespace weir::opencl::icd {
 /// A mapped region to which the program has a pointer.
 struct MappedRegion {
   std::byte* pointer = nullptr;
+  Ref<Event> map{};  // of the map, if the client did not execute it itself
   cl_map_flags flags = 0;
   std::size_t offset = 0, size = 0;  // buffers only
   // Images only: the box, and its packed copy in the arena.
