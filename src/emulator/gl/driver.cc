@@ -90,12 +90,13 @@ Duration Driver::CpuSinceLast() {
   return std::max(Duration{}, now - std::exchange(cpu_last_, now));
 }
 
-Port::Done Driver::Completion(BatchPtr batch) {
-  return [this, batch = std::move(batch)](Instant began, Instant ended) { Complete(*batch, began, ended); };
+Port::Done Driver::Completion(BatchPtr batch, Kind kind) {
+  return [this, batch = std::move(batch), kind](Instant began, Instant ended) { Complete(*batch, kind, began, ended); };
 }
 
-void Driver::Complete(Batch& batch, Instant began, Instant ended) noexcept {
+void Driver::Complete(Batch& batch, Kind kind, Instant began, Instant ended) noexcept {
   const Lock lock(mutex_);
+  if (kind == Kind::kBatch) --in_queue_;
   batch.began = began;
   batch.ended = ended;
   batch.state = Batch::State::kDone;
@@ -107,6 +108,12 @@ void Driver::CloseBatch(Stream& stream) {
   const Instant now = clock_();
   const Lock lock(mutex_);
   stream.Close(now, work);
+}
+
+void Driver::TakeRoom() {
+  const Lock lock(mutex_);
+  while (active_ && in_queue_ >= port_->queue_depth()) ::pthread_cond_wait(&changed_, &mutex_);
+  ++in_queue_;
 }
 
 void Driver::CloseDrawn(Stream& stream) {
@@ -122,8 +129,10 @@ void Driver::SubmitClosed(Stream& stream) {
   }
   // Submitted without the lock, because a completion takes it.
   for (const Stream::Command& command : commands) {
+    TakeRoom();
     const Instant now = clock_();
-    if (!port_->Submit(command.work, Completion(command.batch))) Complete(*command.batch, now, now);
+    if (!port_->Submit(command.work, Completion(command.batch, Kind::kBatch)))
+      Complete(*command.batch, Kind::kBatch, now, now);
   }
 }
 
@@ -179,7 +188,7 @@ void Driver::Swap(unsigned interval) noexcept try {
   if (interval > 0) {
     auto present = std::make_shared<Batch>();
     present->state = Batch::State::kSubmitted;
-    if (port_->Present(interval, Completion(present))) shown = std::move(present);
+    if (port_->Present(interval, Completion(present, Kind::kPresent))) shown = std::move(present);
   }
   const Instant now = clock_();
   const Lock lock(mutex_);

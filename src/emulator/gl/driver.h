@@ -92,8 +92,11 @@ class Driver {
   void SubmitClosed(Stream& stream);
   /// Closes the open batch, with or without work, and submits, so that timestamps in it become known.
   void SubmitAll(Stream& stream);
-  Port::Done Completion(BatchPtr batch);
-  void Complete(Batch& batch, Instant began, Instant ended) noexcept;
+  enum class Kind { kBatch, kPresent };
+  Port::Done Completion(BatchPtr batch, Kind kind);
+  void Complete(Batch& batch, Kind kind, Instant began, Instant ended) noexcept;
+  /// Waits until the device's queue has room for a batch, and takes it.
+  void TakeRoom();
   /// Waits until the batch is done. Requires the lock. False: the batch was not done before the deadline.
   bool WaitUntil(const std::shared_ptr<const Batch>& batch, Instant deadline);
   Duration CpuSinceLast();
@@ -112,6 +115,7 @@ class Driver {
   pthread_mutex_t mutex_;  // guards all that follows, and all batches
   pthread_cond_t changed_;
   Duration cpu_last_{};
+  std::size_t in_queue_ = 0;  // batches that were submitted and are not complete
   std::unordered_map<const void*, std::shared_ptr<const Batch>> fences_;
   std::unordered_map<Query, Times, QueryHash> queries_;
   std::unordered_map<const void*, unsigned> elapsed_;  // by context: the TIME_ELAPSED query that is open

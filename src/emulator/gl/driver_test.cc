@@ -23,6 +23,7 @@ class ManualPort final : public Port {
     std::deque<Command> commands;
     FrameCost cost{.fixed = milliseconds(4)};
     bool accepts = true;
+    std::size_t depth = 1024;
 
     void CompleteNext(Instant began, Instant ended) {
       Done done;
@@ -46,6 +47,7 @@ class ManualPort final : public Port {
   }
   bool Present(unsigned, Done done) override { return Submit({}, std::move(done)); }
   FrameCost cost() const override { return state_->cost; }
+  std::size_t queue_depth() const override { return state_->depth; }
   bool drawn() const override { return true; }
   std::string name() const override { return "Card"; }
 
@@ -94,6 +96,38 @@ TEST_F(GlDriver, SwapReturnsWhileFewFramesAreUnderWay) {
   Frame();  // returns when the first is complete
   completer.join();
   EXPECT_EQ(device_->Count(), Driver::kFramesUnderWay);
+}
+
+TEST_F(GlDriver, ABatchThatTheQueueHasNoRoomForWaits) {
+  device_->depth = 2;
+  for (int i = 0; i < 2; ++i) {
+    driver_.Drew();
+    driver_.Flush();
+  }
+  std::atomic<bool> returned{false};
+  std::thread completer([&] {
+    while (device_->Count() < 2) std::this_thread::yield();
+    EXPECT_FALSE(returned);
+    device_->CompleteNext(Ms(100), Ms(104));
+  });
+  driver_.Swap(0);
+  driver_.Drew();
+  driver_.Flush();  // returns when the first is complete
+  returned = true;
+  completer.join();
+  EXPECT_EQ(device_->Count(), 2U) << "the queue never holds more than its depth";
+}
+
+TEST_F(GlDriver, ABatchThatWaitsForRoomGoesOnWhenTheEmulatorEnds) {
+  device_->depth = 1;
+  driver_.Drew();
+  driver_.Flush();
+  std::thread ending([&] { driver_.Abandon("the emulator is gone"); });
+  driver_.Swap(0);
+  driver_.Drew();
+  driver_.Flush();
+  ending.join();
+  EXPECT_FALSE(driver_.active());
 }
 
 TEST_F(GlDriver, AFenceSignalsWhenTheWorkBeforeItIsDone) {

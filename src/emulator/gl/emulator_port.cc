@@ -3,6 +3,7 @@
 //
 //   WEIR_EMULATOR_SOCKET   where weir-emulated-gpu listens
 //   WEIR_EMULATED_DEVICE   number, UUID or PCI address of the device; without it, the first
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -13,6 +14,8 @@ namespace weir::emulator::gl {
 namespace {
 
 constexpr std::uint32_t kQueue = 0;
+/// Of a device whose description sets no limit, and the most of any: the emulator bounds what a client has under way.
+constexpr std::uint32_t kDepthMax = 1024;
 
 class EmulatorPort final : public Port {
  public:
@@ -29,6 +32,10 @@ class EmulatorPort final : public Port {
   void CloseInChild() noexcept override { client_->CloseInChild(); }
   [[nodiscard]] FrameCost cost() const override {
     return {.fixed = client_->frame().fixed, .factor = client_->frame().factor};
+  }
+  [[nodiscard]] std::size_t queue_depth() const override {
+    const std::uint32_t depth = client_->devices()[device_].queue_depth;
+    return depth == 0 ? kDepthMax : std::min(depth, kDepthMax);
   }
   [[nodiscard]] bool drawn() const override { return client_->frame().drawn; }
   [[nodiscard]] std::string name() const override {

@@ -25,6 +25,8 @@ class Port {
   /// For a forked child process: closes its copy of the parent's connection.
   virtual void CloseInChild() noexcept {}
   [[nodiscard]] virtual FrameCost cost() const = 0;
+  /// How many batches the device's queue takes. A further one must wait until one of them is complete.
+  [[nodiscard]] virtual std::size_t queue_depth() const = 0;
   /// False: programs are not rendered.
   [[nodiscard]] virtual bool drawn() const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
