@@ -92,9 +92,20 @@ Status Service::Run(int stop, int parent) {
   }
 }
 
+void Service::Listen(bool listens) {
+  if (listens_ == listens) return;
+  listens_ = listens;
+  epoll_event event{.events = listens ? EPOLLIN : 0U, .data = {.fd = listener_.get()}};
+  static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event));
+}
+
 void Service::Accept() {
   platform::Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return;
+  if (!socket) {
+    // The connection stays in the queue and would wake the service without end. Drop listens again.
+    if (errno == EMFILE || errno == ENFILE) Listen(false);
+    return;
+  }
   const auto peer = platform::PeerOf(socket.get());
   if (!peer || connections_.size() >= kClientsMax) {
     const wire::Refusal refusal{"the emulator has " + std::to_string(kClientsMax) + " clients already"};
@@ -130,6 +141,7 @@ void Service::Drop(int fd, const std::string& why) {
   emulation_.Leave(platform::Now(), found->second.client);
   descriptors_.erase(found->second.client);
   connections_.erase(found);
+  Listen(true);
 }
 
 /// Records how late completions are, and adds these figures to accounts.

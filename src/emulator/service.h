@@ -51,6 +51,8 @@ class Service {
     bool wants_write = false;
   };
 
+  /// Whether the service is woken for connections that wait.
+  void Listen(bool listens);
   void Accept();
   void Receive(int fd);
   void Send();
@@ -66,6 +68,7 @@ class Service {
   std::map<int, Connection> connections_;           // by descriptor
   std::map<Emulation::ClientId, int> descriptors_;  // by client
   std::vector<std::pair<int, std::string>> to_drop_;
+  bool listens_ = true;
   Instant timer_at_ = core::DeviceModel::kNoEvent;
   Lateness lateness_;
 };

@@ -8,6 +8,7 @@
 
 #include "emulator/device_file.h"
 #include "emulator/service.h"
+#include "platform/process.h"
 #include "platform/service_end.h"
 #include "platform/service_options.h"
 #include "platform/unix_socket.h"
@@ -55,6 +56,7 @@ Result<platform::Fd> Listen(const std::string& socket, const platform::ServiceEn
 }
 
 Status Serve(const Arguments& arguments) {
+  platform::RaiseFileLimit();  // for as many clients as the service takes
   WEIR_TRY(emulator::Emulated emulated, emulator::LoadDevices(arguments.devices, Folders()));
   WEIR_TRY(const platform::ServiceEnd end, platform::ServiceEnd::Watch(arguments.parent));
   WEIR_TRY(platform::Fd listener, Listen(arguments.socket, end));
