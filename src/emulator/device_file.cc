@@ -9,6 +9,8 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <set>
@@ -23,6 +25,8 @@ namespace {
 constexpr std::size_t kFileBytesMax = 1 << 20;
 constexpr std::size_t kDevicesMax = 64;
 constexpr std::size_t kNameCharsMax = 64;
+/// The emulator handles each change of turns as an event, and could not keep up with shorter ones.
+constexpr Duration kSliceMin = microseconds(10);
 
 struct Unit {
   std::string_view name;
@@ -168,7 +172,7 @@ void ReadModel(Reader& reader, core::DeviceConfig& model) {
     reader.Complain(*reader.table().get("arbitration"), "'arbitration' is not one of: fifo, time-slice, concurrent");
   reader.Size("memory", model.memory);
   reader.Time("slice", model.slice, seconds(10));
-  if (model.slice <= Duration{0}) reader.Complain(*reader.table().get("slice"), "'slice' is zero");
+  if (model.slice < kSliceMin) reader.Complain(*reader.table().get("slice"), "'slice' is less than 10 us");
   reader.Time("switch_cost", model.switch_cost, seconds(1));
   reader.Time("launch_overhead", model.launch_overhead, seconds(1));
   reader.Whole("units", model.units, 1, core::DeviceConfig::kUnitsMax);
@@ -187,6 +191,26 @@ void ReadModel(Reader& reader, core::DeviceConfig& model) {
   });
 }
 
+/// Whether `text` has the form of `pattern`, in which each 'x' stands for a hexadecimal digit.
+bool HasForm(std::string_view text, std::string_view pattern) {
+  return std::ranges::equal(text, pattern, [](char c, char form) {
+    return form == 'x' ? std::isxdigit(static_cast<unsigned char>(c)) != 0 : c == form;
+  });
+}
+
+/// Drivers and the daemon find a device by its name, UUID and PCI address, and read them in these forms only.
+void CheckIdentity(Reader& reader, const DeviceDescription& device) {
+  const toml::table& table = reader.table();
+  if (device.name.empty() || device.name.size() > kNameCharsMax)
+    reader.Complain(*table.get("name"), fmt::format("'name' has 1 to {} characters", kNameCharsMax));
+  else if (std::ranges::any_of(device.name, [](char c) { return static_cast<unsigned char>(c) < ' '; }))
+    reader.Complain(*table.get("name"), "'name' has a control character");
+  if (!device.uuid.empty() && !HasForm(device.uuid, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"))
+    reader.Complain(*table.get("uuid"), "'uuid' is not as \"5c0e9d1a-0000-4000-8000-0123456789ab\"");
+  if (!device.pci.empty() && !HasForm(device.pci, "xxxx:xx:xx.x"))
+    reader.Complain(*table.get("pci"), "'pci' is not as \"0000:01:00.0\"");
+}
+
 void ReadDevice(Reader& reader, Emulated& emulated) {
   DeviceDescription device{.name = "Emulated card",
                            .uuid = {},
@@ -195,11 +219,10 @@ void ReadDevice(Reader& reader, Emulated& emulated) {
                            .faults = {}};
   std::uint32_t count = 1;
   reader.Text("name", device.name);
-  if (device.name.empty() || device.name.size() > kNameCharsMax)
-    reader.Complain(*reader.table().get("name"), fmt::format("'name' has 1 to {} characters", kNameCharsMax));
   reader.Whole("count", count, 1, kDevicesMax);
   reader.Text("uuid", device.uuid);
   reader.Text("pci", device.pci);
+  CheckIdentity(reader, device);
   reader.Number("refresh", device.refresh, 1, 1000);
   ReadModel(reader, device.model);
   if (count > 1 && !(device.uuid.empty() && device.pci.empty()))
