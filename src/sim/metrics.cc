@@ -302,12 +302,21 @@ const Metric* FindMetric(std::string_view name) {
   return nullptr;
 }
 
+/// A window may end this much after its run: runs end with the last look.
+constexpr std::int64_t kSpanSlackNs = 1'000'000'000;
+
 Result<double> Value(const Metric& metric, const RunRecord& run, const std::string& tenant,
                      const Expectation& expectation) {
   Window window{.run = &run, .parameter = expectation.parameter};
   const bool whole = expectation.from_s == 0 && expectation.to_s == 0;
   window.from_ns = whole ? run.warm_up_ns : static_cast<std::int64_t>(expectation.from_s * 1e9);
   window.to_ns = expectation.to_s > 0 ? static_cast<std::int64_t>(expectation.to_s * 1e9) : run.span_ns;
+  // A run of no length is that of a scenario whose names are checked before it is played.
+  if (run.span_ns > 0 && (window.to_ns <= window.from_ns || window.to_ns > run.span_ns + kSpanSlackNs))
+    return Fail(Errc::kInvalidArgument,
+                fmt::format("{} of run '{}': the window {:g} … {:g} s is empty or not within the run's {:g} s",
+                            metric.name, run.label, static_cast<double>(window.from_ns) / 1e9,
+                            static_cast<double>(window.to_ns) / 1e9, static_cast<double>(run.span_ns) / 1e9));
   for (const TenantRecord& one : run.tenants)
     if (one.name == tenant) window.tenant = &one;
   if (metric.of_tenant && window.tenant == nullptr)
@@ -445,6 +454,7 @@ Result<double> Measure(std::span<const RunRecord> runs, const Expectation& expec
   WEIR_TRY(const double of,
            ValueOfAll(*metric, *base, expectation.per_tenant.empty() ? expectation.tenant : expectation.per_tenant,
                       expectation));
+  if (of == 0) return Fail(Errc::kInvalidArgument, fmt::format("{} is compared with 0", expectation.metric));
   return value / of;
 }
 

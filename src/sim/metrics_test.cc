@@ -60,6 +60,25 @@ TEST(Metrics, CountOnlyTheWindow) {
   EXPECT_NEAR(Get({.metric = "gpu_use", .run = "r", .tenant = "b"}, {run}), 0.1, 1e-9) << "the warm-up is left out";
 }
 
+TEST(Metrics, AnEmptyWindowOrOneBeyondTheRunMeetsNoExpectation) {
+  const std::vector runs{Known("r")};
+  for (const auto& [from, to] : {std::pair{4.0, 4.0}, {4.0, 2.0}, {10.0, 0.0}, {20.0, 0.0}, {0.0, 100.0}}) {
+    for (const char* metric : {"fps", "switches"}) {
+      const auto verdict =
+          Judge(runs, {.metric = metric, .run = "r", .tenant = "a", .from_s = from, .to_s = to, .max = 1e9});
+      ASSERT_FALSE(verdict) << metric << " " << from << " to " << to;
+      EXPECT_EQ(verdict.error().code, Errc::kInvalidArgument);
+    }
+  }
+}
+
+TEST(Metrics, NothingIsDividedByZero) {
+  RunRecord idle = Known("idle");
+  idle.tenants[0].frames.clear();
+  EXPECT_FALSE(Judge(std::vector{Known("r"), idle},
+                     {.metric = "fps", .run = "r", .tenant = "a", .per_run = "idle", .min = 1.5}));
+}
+
 TEST(Metrics, AreDividedByThoseOfAnotherRunOrTenant) {
   const std::vector<RunRecord> runs{Known("slow"), Known("fast", 2)};
   EXPECT_DOUBLE_EQ(Get({.metric = "fps", .run = "fast", .tenant = "a", .per_run = "slow"}, runs), 2);
