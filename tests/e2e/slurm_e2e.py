@@ -156,6 +156,10 @@ class SlurmJobs(emulated.WithEmulatedNode):
         job = said.split("job=")[1].split()[0]
         self.assertIn(f"WEIR_ATTACH={self.node.run_dir}/vgpu/slurm-{job}.sock", said)
         self.assertIn("libweir-gl-preload.so", said.split("preload=")[1])
+        own = self.slurm.run("srun", "--gres=vgpu:1", "--export=ALL,LD_PRELOAD=libhook.so,XDG_DATA_DIRS=/mine", "sh", "-c",
+                             "echo preload=$LD_PRELOAD; echo data=$XDG_DATA_DIRS")
+        self.assertRegex(own, r"preload=\S*/libweir-gl-preload.so:libhook.so\n")
+        self.assertRegex(own, r"data=/mine(:|\n)")
         e2e.wait_for(lambda: not self.vgpus(), "the vGPU ends with the job")
         self.assertNotIn("WEIR_ATTACH", self.slurm.run("srun", "env"))
         self.slurm.run("sbatch", "--wait", "--gres=vgpu:1", "--output=" + self.slurm.path("batch"), "--wrap=env; srun env")

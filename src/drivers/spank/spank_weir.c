@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "step_environment.h"
+
 SPANK_PLUGIN(weir, 1)
 
 enum {
@@ -149,8 +151,7 @@ static bool is_name(char* said) {
   return strspn(said, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
-/// Sets NAME=VALUE lines in the step's environment. A preloaded library is appended to the job's own, and folders of
-/// libraries precede the job's own.
+/// Sets NAME=VALUE lines in the step's environment, joined with the step's own.
 static bool set_environment(spank_t spank, char* said) {
   for (char *line = said, *end; *line != '\0'; line = end + 1) {
     end = strchr(line, '\n');
@@ -158,14 +159,10 @@ static bool set_environment(spank_t spank, char* said) {
     if (end == NULL || value == NULL || value > end || value == line) return false;
     *end = '\0';
     *value++ = '\0';
-    char before[kSaidBytesMax], both[2 * kSaidBytesMax];
-    const bool preloads = strcmp(line, "LD_PRELOAD") == 0, folders = strcmp(line, "LD_LIBRARY_PATH") == 0;
-    if ((preloads || folders) && spank_getenv(spank, line, before, sizeof before) == ESPANK_SUCCESS &&
-        before[0] != '\0') {
-      snprintf(both, sizeof both, "%s:%s", preloads ? before : value, preloads ? value : before);
-      value = both;
-    }
-    if (spank_setenv(spank, line, value, 1) != ESPANK_SUCCESS) return false;
+    char steps[kSaidBytesMax], joined[2 * kSaidBytesMax];
+    if (spank_getenv(spank, line, steps, sizeof steps) != ESPANK_SUCCESS) steps[0] = '\0';
+    if (spank_setenv(spank, line, joined_value(line, value, steps, joined, sizeof joined), 1) != ESPANK_SUCCESS)
+      return false;
   }
   return true;
 }
