@@ -16,6 +16,10 @@ constexpr Duration kRestsAfter = milliseconds(2);
 /// A vGPU has to restore its contents within this time. Otherwise its slots may be taken before its turn has begun.
 constexpr Duration kRestoredWithin = seconds(10);
 
+/// The longest copying of one switch that is believed: contents go out and come in again. Executors report it about
+/// themselves, and a turn is a multiple of it.
+constexpr Duration kSwitchCopyMax = 2 * kRestoredWithin;
+
 /// A vGPU that has waited for this many turns of its own length reserves its slots against those that wait for a
 /// shorter time.
 constexpr int kPatience = 8;
@@ -70,10 +74,11 @@ void SlotTurns::Note(Instant now, std::span<const SlotNeed> needs) {
   for (const SlotNeed& need : needs) {
     auto at = std::ranges::lower_bound(takers_, need.id, {}, &Taker::id);
     if (at == takers_.end() || at->id != need.id) {
-      at = takers_.insert(at, Taker{.id = need.id, .need = need});
+      at = takers_.insert(at, Taker{.id = need.id, .need = need, .copied = std::max(need.copying, Duration{})});
       others_ = true;
     }
     at->need = need;
+    at->need.copying = std::max(need.copying, Duration{});
     if (need.must > 0) at->need.active = now;
     at->present = true;
     ++known;
@@ -149,7 +154,7 @@ void SlotTurns::BeginTurn(Instant now, Taker& taker) {
   if (std::exchange(taker.in_turn, true)) return;
   taker.began = now;
   const Duration from = std::exchange(taker.copied, taker.need.copying);
-  const Duration copied = taker.need.copying >= from ? taker.need.copying - from : Duration{};
+  const Duration copied = taker.need.copying >= from ? std::min(taker.need.copying - from, kSwitchCopyMax) : Duration{};
   taker.took = taker.took == Duration{} ? copied : (taker.took * 3 + copied) / 4;
   if (interrupted) next_switch_ = now + CostOf(taker);
   ++switches_;

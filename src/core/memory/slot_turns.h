@@ -31,7 +31,8 @@ struct SlotNeed {
   std::uint32_t wants = 0;     // slots that it wants on the device at once; with fewer it evicts its own buffers
   std::uint32_t must = 0;      // slots that a waiting command needs at once; 0: no command waits
   std::uint32_t resident = 0;  // slots that its contents occupy on the device
-  Duration copying{};          // total time of copies out and in that were caused by other owners of its slots
+  Duration copying{};          // total time of copies out and in that were caused by other owners of its slots; may
+                               // start at any value
   Instant active{};            // when one of its commands last ran or waited at the gate
   bool done = true;            // it has carried out the last order: its contents fit into HereOf
 };
@@ -87,7 +88,7 @@ class SlotTurns {
     Instant came{};           // when it became the next owner of enough slots
     Instant began{};          // start of its turn
     Duration took{};          // copy time from one turn to the next: mean over about four turns
-    Duration copied{};        // the total at the start of its turn
+    Duration copied{};        // the total at the start of its turn, or when it was first seen
   };
   /// Slots that a waiting vGPU could get now.
   struct Offer {
