@@ -54,15 +54,16 @@ bool MayBePasted(std::string_view name) {
   return name.starts_with("__") || name.starts_with("CL_") || name.starts_with("FP_FAST_") || name.starts_with("NV_");
 }
 
-/// Joins continued lines.
+/// Joins continued lines. Lines end as \n, \r, or both.
 std::string Spliced(std::string_view source) {
   std::string spliced;
   spliced.reserve(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source[i] == '\\') {
-      const std::size_t end = source.find_first_not_of(" \t\r\v\f", i + 1);
-      if (end != std::string_view::npos && source[end] == '\n') {
-        i = end;
+      const std::size_t end = source.find_first_not_of(" \t\v\f", i + 1);
+      if (end != std::string_view::npos && (source[end] == '\n' || source[end] == '\r')) {
+        const bool both = end + 1 < source.size() && source[end + 1] == (source[end] == '\n' ? '\r' : '\n');
+        i = both ? end + 1 : end;
         continue;
       }
     }
@@ -210,6 +211,8 @@ std::string_view MacroName(std::string_view macro) { return macro.substr(0, macr
 
 bool IsPreprocessed(std::string_view source, std::span<const std::string> options,
                     std::span<const std::string> macros) {
+  // A comment may go on with the next line, which a reader of tokens does not know.
+  if (HasTrigraphs(source) || Spliced(source).size() != source.size()) return false;
   std::set<std::string_view> defined(std::begin(kAlike), std::end(kAlike));
   for (const auto list : {options, macros})
     for (const std::string& macro : list) defined.insert(MacroName(macro));

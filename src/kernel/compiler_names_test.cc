@@ -35,6 +35,9 @@ TEST(CompilerNames, FindsNamesBehindMacros) {
             Depends("cl_khr_fp64"));
   EXPECT_EQ(DependencyOf("#if\\\ndef __AMD__\n#endif"), Depends("__AMD__"));
   EXPECT_EQ(DependencyOf("#if \\  \n __AMD__\n#endif"), Depends("__AMD__"));
+  EXPECT_EQ(DependencyOf("#if\\\r\ndef __AMD__\n#endif"), Depends("__AMD__"));
+  EXPECT_EQ(DependencyOf("#if\\\rdef __AMD__\r#endif"), Depends("__AMD__"));
+  EXPECT_EQ(DependencyOf("// lines end as on old computers\r#ifdef __AMD__\r#endif"), Depends("__AMD__"));
   EXPECT_EQ(DependencyOf("#/**/ifdef __AMD__\n#endif"), Depends("__AMD__"));
   EXPECT_EQ(DependencyOf("%:ifdef __AMD__\n%:endif"), Depends("a digraph"));
   EXPECT_EQ(DependencyOf("?\?=ifdef __AMD__\n?\?=endif"), "its source has trigraphs");
@@ -68,6 +71,11 @@ TEST(CompilerNames, TextThatPreprocessingKeepsIsKnown) {
   EXPECT_FALSE(IsPreprocessed("int x = __LINE__;", none, none));
   EXPECT_FALSE(IsPreprocessed("#define A\n", none, none));
   EXPECT_FALSE(IsPreprocessed("in\\\nt x;", none, none));
+  EXPECT_FALSE(IsPreprocessed("// a comment \\\nof two lines\nint x;", none, none));
+  EXPECT_FALSE(IsPreprocessed("// a comment \\ \rof two lines\nint x;", none, none));
+  EXPECT_FALSE(IsPreprocessed("/* it ends here *\\\n/ int x; /* */", none, none));
+  EXPECT_FALSE(IsPreprocessed("// a comment ?\?/\nof two lines\nint x;", none, none));
+  EXPECT_TRUE(IsPreprocessed("// a comment\r\nint x;\r\n", none, none));
 }
 
 TEST(CompilerNames, SplitsOptions) {

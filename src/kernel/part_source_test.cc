@@ -57,9 +57,17 @@ TEST(SourceTokens, DistinguishesWordsNumbersStringsAndSigns) {
   EXPECT_FALSE(tokens[8].space_before);
 }
 
+TEST(SourceTokens, ACarriageReturnEndsALine) {
+  const auto tokens = TokensOf("// one\ra \"b\r#pragma c\r\nd");
+  std::vector<std::string> texts;
+  for (const SourceToken& token : tokens) texts.emplace_back(token.text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"a", "\"b", "#", "pragma", "c", "d"}));
+  for (const std::size_t first : {0U, 2U, 5U}) EXPECT_TRUE(tokens[first].line_start);
+}
+
 TEST(SourceTokens, ClassifiesForeignCharactersAsOther) {
-  for (const char* text :
-       {"\"unclosed", "'x\n", "/* unclosed", "\\", "a <: b", "%:define", "\xC3\xA9", "@", "`", "\x01"}) {
+  for (const char* text : {"\"unclosed", "'x\n", "/* unclosed", "\\", "a <: b", "%:define", "\xC3\xA9", "@", "`",
+                           "\x01", "1'000 + f(1'000)", "R\"(x\" + f(\"y)\""}) {
     const auto tokens = TokensOf(text);
     EXPECT_TRUE(std::any_of(tokens.begin(), tokens.end(), [](const auto& one) {
       return one.kind == TokenKind::kOther;

@@ -10,7 +10,9 @@ namespace {
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool BeginsWord(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool IsInWord(char c) { return BeginsWord(c) || IsDigit(c); }
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f'; }
+/// Each of the two ends a line, also alone, as for clang.
+bool EndsLine(char c) { return c == '\n' || c == '\r'; }
 
 class TokenReader {
  public:
@@ -18,7 +20,7 @@ class TokenReader {
 
   std::vector<SourceToken> Read() {
     while (at_ < source_.size()) {
-      if (source_[at_] == '\n') {
+      if (EndsLine(source_[at_])) {
         line_start_ = space_ = true;
         ++at_;
       } else if (IsBlank(source_[at_])) {
@@ -38,9 +40,11 @@ class TokenReader {
     return at_ + ahead < source_.size() ? source_[at_ + ahead] : '\0';
   }
 
+  [[nodiscard]] bool IsAt(std::size_t at, char c) const { return at < source_.size() && source_[at] == c; }
+
   void SkipComment() {
     const bool line = Next() == '/';
-    const std::size_t end = line ? source_.find('\n', at_) : source_.find("*/", at_ + 2);
+    const std::size_t end = line ? source_.find_first_of("\r\n", at_) : source_.find("*/", at_ + 2);
     space_ = true;
     if (end != std::string_view::npos)
       at_ = line ? end : end + 2;
@@ -55,9 +59,12 @@ class TokenReader {
     std::size_t end = at_ + 1;
     if (BeginsWord(c)) {
       while (end < source_.size() && IsInWord(source_[end])) ++end;
-      Take(TokenKind::kIdentifier, end);
+      // R"(...)" of C++ may hide quotes.
+      Take(source_[end - 1] == 'R' && IsAt(end, '"') ? TokenKind::kOther : TokenKind::kIdentifier, end);
     } else if (IsDigit(c) || (c == '.' && IsDigit(Next()))) {
-      Take(TokenKind::kNumber, NumberEnd());
+      end = NumberEnd();
+      // 1'000 of C++ holds no character in quotes.
+      Take(IsAt(end, '\'') ? TokenKind::kOther : TokenKind::kNumber, end);
     } else if (c == '"' || c == '\'') {
       ReadString(c);
     } else if (IsDigraph()) {
@@ -81,8 +88,8 @@ class TokenReader {
 
   void ReadString(char quote) {
     std::size_t end = at_ + 1;
-    while (end < source_.size() && source_[end] != quote && source_[end] != '\n')
-      end += source_[end] == '\\' && end + 1 < source_.size() && source_[end + 1] != '\n' ? 2 : 1;
+    while (end < source_.size() && source_[end] != quote && !EndsLine(source_[end]))
+      end += source_[end] == '\\' && end + 1 < source_.size() && !EndsLine(source_[end + 1]) ? 2 : 1;
     const bool closed = end < source_.size() && source_[end] == quote;
     Take(closed ? TokenKind::kString : TokenKind::kOther, closed ? end + 1 : std::min(end, source_.size()));
   }
