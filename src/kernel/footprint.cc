@@ -87,13 +87,22 @@ class ExtentMaker {
       inner[count++] = unit;
     }
     const Packing packing = PackingOf({inner.data(), count}, bytes_.high);
-    const std::int64_t begin = FarAdd(rest.low, FarMul(outer.factor, outer.range.low));
     const std::int64_t run = RunUnder(units, outer);
     const std::int64_t limit = std::min(high, size_);
-    if (begin < 0 || begin < low - outer.factor || begin >= Interval::kFar) return AppendHull(low, high, false, out);
+    if (!rest.bounded() || low - run - rest.low >= Interval::kFar) return AppendHull(low, high, false, out);
+    // Rows that end before `low` are not touched: conditions on several units leave them in the outer unit's range.
+    const std::int64_t untouched = FloorDiv(low - run - rest.low, outer.factor) + 1;
+    const std::int64_t first = std::max(outer.range.low, untouched);
+    std::int64_t begin = rest.low + FarMul(outer.factor, first);
+    std::int64_t wanted = FarAdd(outer.range.high, 1 - first);
+    if (wanted <= 0) return;
+    if (begin < 0) {  // the row that begins before the argument
+      AppendHull(low, std::min(limit, begin + run), false, out);
+      begin += outer.factor;
+      --wanted;
+    }
     // Rows that end before the limit become rows of the extent. The bytes of the next row before the limit become a
     // second extent.
-    const std::int64_t wanted = FarAdd(outer.range.high, 1 - outer.range.low);
     const std::int64_t fit = limit < begin + run ? 0 : (limit - begin - run) / outer.factor + 1;
     const std::int64_t rows = std::min(wanted, fit);
     const bool whole = sure_ && packing.dense && bytes_.single();

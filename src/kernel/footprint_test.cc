@@ -116,6 +116,32 @@ TEST(Footprint, AStrideOfTheWholeLaunchGivesRows) {
   EXPECT_EQ((*part)[0].writes, wanted);
 }
 
+/// if (k0 <= gid1) if (k1 <= k0) if (k1 >= 10) out[64 * gid1 + gid0] = 0, for k0 and k1 from 0 to 63
+TEST(Footprint, APartSendsBackItsColumnsOnlyWhereConditionsDependOnEachOther) {
+  DrawnKernel k;
+  const auto out = k.Buffer();
+  k.access.loops = 2;
+  const auto outer = k.table.Leaf(ExprOp::kLoop, 0), inner = k.table.Leaf(ExprOp::kLoop, 1);
+  const auto zero = k.table.Constant(0), one = k.table.Constant(1), most = k.table.Constant(64);
+  for (const std::uint16_t loop : {0, 1})
+    k.access.tests.push_back({.loop = loop, .test = ExprOp::kSLt, .start = zero, .step = one, .bound = most});
+  const auto first = k.Where(k.table.Binary(ExprOp::kSLe, outer, k.Id(1)));
+  const auto second = k.Where(k.table.Binary(ExprOp::kSLe, inner, outer), first);
+  const auto third = k.Where(k.table.Binary(ExprOp::kSLe, k.table.Constant(10), inner), second);
+  k.Touch(out, true, k.Scaled(k.Plus(k.Scaled(k.Id(1), 64), k.Id(0)), 4), third);
+  const std::array<LaunchArgument, 1> arguments{LaunchArgument{.memory = 1, .bytes = 4 * 64 * 64}};
+  const KernelLaunch launch{.dimensions = 2, .global = {64, 64, 1}, .local = {8, 8, 1}, .arguments = arguments};
+  const auto answer = Cuttable(k.Done(), launch);
+  ASSERT_TRUE(answer[0].yes) << answer[0].why_not;
+  const auto part = FootprintOf(k.access, launch, {.dimension = 0, .first = 1, .end = 2});
+  ASSERT_TRUE(part);
+  for (const Extent& extent : (*part)[0].writes) {
+    EXPECT_EQ(extent.begin % 256, 32u);
+    EXPECT_EQ(extent.bytes, 32u);
+    EXPECT_TRUE(extent.rows == 1 || extent.stride == 256);
+  }
+}
+
 TEST(Footprint, ALaunchOfAnotherKernelIsRefused) {
   DrawnKernel k = Copy();
   const KernelLaunch none{};
@@ -311,6 +337,11 @@ RC_GTEST_PROP(FootprintLaws, DerivedRangesContainTheTrueOnes, (std::uint64_t see
     if (answers[d].yes)
       for (const auto& [byte, group] : reads)
         RC_ASSERT(writer[static_cast<std::size_t>(byte)] < 0 || writer[static_cast<std::size_t>(byte)] == group);
+    for (std::size_t byte = 0; byte < writer.size() && answers[d].yes; ++byte) {
+      const bool others = writer[byte] >= 0 && (static_cast<std::uint64_t>(writer[byte]) < fit.first ||
+                                                static_cast<std::uint64_t>(writer[byte]) >= fit.end);
+      RC_ASSERT(!others || !Covers((*footprint)[0].writes, byte));  // a part sends back nothing that another one writes
+    }
     RC_CLASSIFY(answers[d].yes, "cuttable");
   }
 }
