@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "platform/clock.h"
+#include "platform/process.h"
 
 namespace weir::platform {
 namespace {
@@ -88,7 +89,7 @@ bool NobodyListens(const std::string& path) {
 Result<Fd> AcceptUnix(int listener) {
   for (;;) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd || errno == EAGAIN || errno == EMFILE || errno == ENFILE) return fd;
+    if (fd || errno == EAGAIN) return fd;
     if (errno != EINTR && errno != ECONNABORTED) return ErrnoError("accepting a connection", errno);
   }
 }
@@ -108,10 +109,23 @@ Result<Fd> PeerPidFdOf(int fd) {
 #endif
   int process = -1;
   socklen_t size = sizeof process;
-  if (::getsockopt(fd, SOL_SOCKET, kPeerPidFd, &process, &size) != 0) return ErrnoError("SO_PEERPIDFD", errno);
+  if (::getsockopt(fd, SOL_SOCKET, kPeerPidFd, &process, &size) != 0) {
+    if (errno == ENOPROTOOPT) return ErrnoError("SO_PEERPIDFD", errno);
+    return Fail(Errc::kNotFound, "the process at the other end has ended");
+  }
   Fd owned(process);
   ::fcntl(owned.get(), F_SETFD, FD_CLOEXEC);
   return owned;
+}
+
+bool PeerIsChildOf(int fd, pid_t parent) {
+  const auto who = PeerOf(fd);
+  const auto process = PeerPidFdOf(fd);
+  if (!who || (!process && process.error().code == Errc::kNotFound)) return false;
+  const auto started_by = ParentOf(who->pid);
+  if (!started_by || *started_by != parent) return false;
+  // If the kernel provides a pidfd of the peer, the pid was not reused in the meantime.
+  return !process || !WaitReadable(process->get(), 0);
 }
 
 Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int> fds) {

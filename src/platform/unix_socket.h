@@ -26,7 +26,8 @@ bool NobodyListens(const std::string& path);
 /// Like the functions above, for SOCK_STREAM sockets.
 Result<Fd> ListenUnixStream(const std::string& path, mode_t mode);
 Result<Fd> ConnectUnixStream(const std::string& path);
-/// Never blocks. Returns an empty descriptor if no connection is queued or no descriptors are left.
+/// Never blocks. Returns an empty descriptor if no connection is queued. kResourceExhausted: no descriptors are left;
+/// the connection stays queued, so ask again after a pause (accept_pause.h).
 Result<Fd> AcceptUnix(int listener);
 
 struct Peer {
@@ -36,9 +37,12 @@ struct Peer {
 /// The peer according to the kernel (SO_PEERCRED), which can't be forged.
 Result<Peer> PeerOf(int fd);
 
-/// A pidfd of the peer process; it stays valid when the pid is reused. From the kernel (SO_PEERPIDFD, Linux 6.5). An
-/// error: the process has ended, or the kernel is too old.
+/// A pidfd of the peer process; it stays valid when the pid is reused. From the kernel (SO_PEERPIDFD, Linux 6.5).
+/// kNotFound: the process has ended, and another one may have its pid. kIo: the kernel is too old.
 Result<Fd> PeerPidFdOf(int fd);
+
+/// Whether the peer process is a child of `parent`.
+bool PeerIsChildOf(int fd, pid_t parent);
 
 /// Sends one packet with descriptors. Never blocks; kTimeout: the peer does not read.
 Status SendPacket(int fd, std::span<const std::byte> packet, std::span<const int> fds = {});

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -179,7 +180,48 @@ TEST(ListenUnixStream, CarriesBytesAndKeepsALiveSocket) {
   EXPECT_EQ(::read(accepted->get(), bytes, sizeof bytes), 3) << "a stream has no packets";
 }
 
+TEST(AcceptUnix, SaysWhenNoDescriptorsAreLeft) {
+  const TempFolder folder;
+  const auto listener = ListenUnixStream(folder / "s", 0600);
+  const auto connected = ConnectUnixStream(folder / "s");
+  ASSERT_TRUE(listener && connected);
+  EXPECT_EQ(weir::testing::Child([&] {
+              const rlimit none{};
+              if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
+              return CodeOf(AcceptUnix(listener->get())) == Errc::kResourceExhausted ? 0 : 2;
+            }).Wait(),
+            0);
+  auto accepted = AcceptUnix(listener->get());
+  EXPECT_TRUE(accepted && *accepted) << "it stays queued";
+}
+
 // -- Who is at the other end -----------------------------------------------------------------------------------------
+
+TEST(PeerPidFdOf, SaysWhetherThePeerIsGoneOrTheKernelTooOld) {
+  const Pair pair;
+  const auto own = PeerPidFdOf(pair.a.get());
+  if (CodeOf(own) == Errc::kIo) GTEST_SKIP() << "this kernel knows no pidfd of a peer";
+  ASSERT_TRUE(own) << own.error().message;
+  const Fd without_peer(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(CodeOf(PeerPidFdOf(without_peer.get())), Errc::kNotFound);
+}
+
+TEST(PeerIsChildOf, IsTrueOfAChildThatLives) {
+  const TempFolder folder;
+  const auto listener = ListenSeqPacket(folder / "s", 0666);
+  ASSERT_TRUE(listener);
+  weir::testing::Child child([&folder] {
+    const auto connection = ConnectSeqPacket(folder / "s");
+    while (connection) ::pause();
+    return 1;
+  });
+  ASSERT_TRUE(WaitReadable(listener->get(), 20'000));
+  const Fd connection = Accept(*listener);
+  EXPECT_TRUE(PeerIsChildOf(connection.get(), ::getpid()));
+  EXPECT_FALSE(PeerIsChildOf(connection.get(), ::getppid()));
+  child.Kill();
+  EXPECT_FALSE(PeerIsChildOf(connection.get(), ::getpid())) << "another process may get its pid";
+}
 
 TEST(PeerOf, IsTheProcessThatConnected) {
   const TempFolder folder;

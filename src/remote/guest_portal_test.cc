@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -314,6 +315,51 @@ TEST(GuestMemory, OtherFilesAreRefusedWithAReason) {
   std::filesystem::remove(file.path());
   std::filesystem::create_symlink("elsewhere", file.path());
   EXPECT_FALSE(file.Host()()) << "it is made where it was asked for";
+}
+
+TEST(GuestPort, ConnectionsThatFindNoHostWaitInBoundedNumber) {
+  const testing::TempFolder folder;
+  const auto listener = platform::ListenUnixStream(folder / "port.sock", 0600);
+  ASSERT_TRUE(listener);
+  std::vector<platform::Fd> silent;
+  for (std::size_t i = 0; i < 2 * proto::port::kStreamsMax; ++i)
+    silent.push_back(*platform::ConnectUnixStream(folder / "port.sock"));
+  TwoSockets port;
+  std::atomic<std::size_t> accepted{0};
+  Stoppable loop([&](int stop) {
+    EXPECT_TRUE(RunPort({.open = Lend(port.guest),
+                         .listener = listener->get(),
+                         .accept =
+                             [&] {
+                               auto socket = platform::AcceptUnix(listener->get());
+                               if (socket && *socket) ++accepted;
+                               return socket;
+                             },
+                         .stop = stop,
+                         .quiet = true}));
+  });
+  EXPECT_TRUE(testing::WaitUntil([&] { return accepted >= proto::port::kStreamsMax; }));
+  loop.End();
+  EXPECT_EQ(accepted, proto::port::kStreamsMax);
+}
+
+TEST(GuestPort, AHypervisorThatConnectsWithoutDescriptorsLeftIsServedSoon) {
+  TwoSockets port;
+  const platform::Fd knock(::eventfd(1, EFD_CLOEXEC));  // stays readable, as a listener with a connection in its queue
+  std::atomic<int> tries{0};
+  std::atomic<bool> opened{false};
+  Stoppable loop([&](int stop) {
+    EXPECT_TRUE(RunPort({.side = proto::port::Side::kHost,
+                         .open = [&]() -> Result<std::unique_ptr<PortLine>> {
+                           if (++tries == 1) return Fail(Errc::kResourceExhausted, "no descriptors are left");
+                           if (opened.exchange(true)) return Fail(Errc::kTimeout, "no client has connected");
+                           return Lend(port.host)();
+                         },
+                         .knock = knock.get(),
+                         .stop = stop,
+                         .quiet = true}));
+  });
+  EXPECT_TRUE(testing::WaitUntil([&] { return opened.load(); }));
 }
 
 TEST(GuestPort, OtherFilesAreRefusedAsPorts) {

@@ -38,6 +38,8 @@ constexpr std::size_t kGoingMax = 256 * 1024;
 /// answers.
 constexpr std::size_t kAnswersMax = 2 * kGoingMax;
 constexpr std::size_t kPortReadBytes = 128 * 1024;
+/// Connections in the guest that wait for a stream.
+constexpr std::size_t kWaitingMax = frames::kStreamsMax;
 constexpr unsigned long kSlackNs = 5'000;
 
 /// Bytes transferred; 0: none now; nullopt: the end.
@@ -82,7 +84,8 @@ class PortLoop final : PortEvents {
   void TurnAway();
   void ReadPort(Instant now);
   void WritePort(Instant now);
-  void AcceptAll();
+  void AcceptSome();
+  void CannotAccept(const Error& error);
   void BeginWaiting(Instant now);
   void ReadLocal(std::uint32_t stream);
   void WriteLocal(std::uint32_t stream);
@@ -131,6 +134,7 @@ void PortLoop::OpenPort(Instant now) {
   opened_ = now;
   Result<std::unique_ptr<PortLine>> port = options_.open();
   if (!port) {
+    if (port.error().code == Errc::kResourceExhausted && options_.knock >= 0) return CannotAccept(port.error());
     if (port.error().code != Errc::kTimeout && std::exchange(said_, port.error().message) != port.error().message)
       SayPort(said_);
     return;
@@ -149,7 +153,9 @@ void PortLoop::ClosePort(const std::string& why) {
 
 /// Refuses a second peer; the first one keeps the port.
 void PortLoop::TurnAway() {
-  if (const auto other = options_.open()) SayPort("a second client for this guest was refused");
+  const auto other = options_.open();
+  if (other) return SayPort("a second client for this guest was refused");
+  if (other.error().code == Errc::kResourceExhausted) CannotAccept(other.error());
 }
 
 void PortLoop::ReadPort(Instant now) {
@@ -231,14 +237,19 @@ void PortLoop::ReadLocal(std::uint32_t stream) {
 
 // -- Stream requests in a guest --------------------------------------------------------------------------------------
 
-void PortLoop::AcceptAll() {
-  for (;;) {
+/// Others stay in the listener's queue until these have streams or are refused.
+void PortLoop::AcceptSome() {
+  while (waiting_.size() < kWaitingMax) {
     auto socket = options_.accept();
-    if (!socket && socket.error().code == Errc::kResourceExhausted && accept_pause_.Failed(platform::Now()))
-      SayPort(socket.error().message + "; clients wait");
-    if (!socket || !*socket) return;
+    if (!socket) return CannotAccept(socket.error());
+    if (!*socket) return;
     waiting_.push_back({std::move(*socket), platform::Now()});
   }
+}
+
+/// The connection keeps its listener readable, so that it must not be asked again at once.
+void PortLoop::CannotAccept(const Error& error) {
+  if (accept_pause_.Failed(platform::Now())) SayPort(error.message + "; clients wait");
 }
 
 void PortLoop::BeginWaiting(Instant now) {
@@ -274,6 +285,7 @@ Duration PortLoop::WaitFor(Instant now) const {
   if (!port_ && options_.knock < 0 && !leaving_) until = std::min(until, opened_ + kOpenAgain);
   if (!waiting_.empty()) until = std::min(until, waiting_.front().since + kJoinWithin);
   if (options_.idle_max > Duration::zero()) until = std::min(until, busy_ + options_.idle_max);
+  if (accept_pause_.Holds(now)) until = std::min(until, now + platform::AcceptPause::kPause);
   return std::max(until - now, Duration::zero());
 }
 
@@ -281,11 +293,12 @@ Duration PortLoop::WaitFor(Instant now) const {
 void PortLoop::Gather() {
   short port = MayAnswer() ? POLLIN : short{0};
   if (!mux_.Outgoing().empty()) port |= POLLOUT;
+  const bool pausing = accept_pause_.Holds(platform::Now());
   watched_.assign({{options_.stop, POLLIN, 0},
                    {leaving_ ? -1 : options_.leave, POLLIN, 0},
                    {port_ ? port_->fd() : -1, port, 0},
-                   {options_.knock, POLLIN, 0},
-                   {accept_pause_.Holds(platform::Now()) ? -1 : options_.listener, POLLIN, 0}});
+                   {pausing ? -1 : options_.knock, POLLIN, 0},
+                   {pausing || waiting_.size() >= kWaitingMax ? -1 : options_.listener, POLLIN, 0}});
   watched_streams_.clear();
   for (const auto& [stream, local] : locals_) {
     short events = !local.ended && MayRead() && mux_.Credit(stream) > 0 ? POLLIN : short{0};
@@ -329,7 +342,7 @@ void PortLoop::Carry(Instant now) {
     if (port_) ReadPort(now);  // the peer may have closed the port and connected again
     port_ ? TurnAway() : OpenPort(now);
   }
-  if ((watched_[4].revents & POLLIN) != 0) AcceptAll();
+  if ((watched_[4].revents & POLLIN) != 0) AcceptSome();
   // The first stream changes, so that no stream occupies the port alone.
   const std::size_t count = watched_streams_.size();
   const std::size_t first = count == 0 ? 0 : static_cast<std::size_t>(NsOf(now) / 1000) % count;
