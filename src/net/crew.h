@@ -5,21 +5,36 @@
 #include <atomic>
 #include <functional>
 #include <list>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 namespace weir::net {
 
 class Crew {
  public:
-  ~Crew() {
-    for (Member& member : members_) member.thread.join();
-  }
-  void Start(std::function<void()> work) {
+  Crew() = default;
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew() { Join(); }
+  /// False: the system lets no more threads start, and `work` is dropped.
+  bool Start(std::function<void()> work) {
     Member& member = members_.emplace_back();
-    member.thread = std::thread([&member, work = std::move(work)] {
-      work();
-      member.ended.store(true, std::memory_order_release);
-    });
+    try {
+      member.thread = std::thread([&member, work = std::move(work)] {
+        work();
+        member.ended.store(true, std::memory_order_release);
+      });
+    } catch (const std::system_error&) {
+      members_.pop_back();
+      return false;
+    }
+    return true;
+  }
+  /// Waits until all threads have ended.
+  void Join() {
+    for (Member& member : members_) member.thread.join();
+    members_.clear();
   }
   /// Joins the threads that have ended. Returns the number that still run.
   std::size_t Reap() {

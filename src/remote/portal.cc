@@ -139,9 +139,13 @@ void Portal::Carry(net::Stream& stream, net::Door::Place& place) {
     const std::lock_guard lock(mutex_);
     carried->told = why;
   };
-  std::thread reader([&] { end(in.Run(sink)); });
-  end(out.Run([&] { return opencl::StillConnected(socket); }, ask_to_leave));
-  reader.join();
+  {
+    net::Crew reader;  // one thread
+    if (reader.Start([&] { end(in.Run(sink)); }))
+      end(out.Run([&] { return opencl::StillConnected(socket); }, ask_to_leave));
+    else
+      SayPortal(stream.peer() + ": no thread can be started for its messages");
+  }
   {
     const std::lock_guard lock(mutex_);
     carried_.erase(carried);
@@ -218,9 +222,10 @@ Status Portal::Run() {
     // Closed without a reply, so that a program with a valid token tries again.
     std::shared_ptr<net::Door::Place> place = door_.Come(net::NetworkOf(socket.get()), net::EndOf(socket));
     if (!place) continue;
-    crew_.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(socket))] {
+    const bool started = crew_.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(socket))] {
       Serve(std::move(*shared), *place);
     });
+    if (!started && pause.Failed(platform::Now())) SayPortal("no thread can be started for a connection; it is closed");
   }
 }
 

@@ -19,7 +19,6 @@
 #include "opencl/channel/limits.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
-#include "platform/process.h"
 #include "platform/service_end.h"
 #include "proto/opencl_messages.h"
 #include "remote/drain_handler.h"
@@ -43,17 +42,6 @@ std::string HintIn(const RelayOptions& options) {
   if (options.for_children || options.parent == 0) return "";
   return "; 'weir migrate " + std::to_string(options.parent) +
          " --to ...' moves it, and 'weir run --move-to ...' lets it go by itself";
-}
-
-/// Whether the connected process is a child of `parent`.
-bool IsChild(int socket, pid_t parent) {
-  const auto who = platform::PeerOf(socket);
-  const auto process = platform::PeerPidFdOf(socket);
-  if (!who) return false;
-  const auto started_by = platform::ParentOf(who->pid);
-  if (!started_by || *started_by != parent) return false;
-  // If the kernel provides a pidfd of the peer, the pid was not reused in the meantime.
-  return !process || !platform::WaitReadable(process->get(), 0);
 }
 
 /// The part of the node's arena that the client may use. The end is reserved for migrations (docs/migration.md).
@@ -137,6 +125,7 @@ class Conversation {
   }
   /// Reads from this node from now on. `late`: messages that the client receives first.
   Status Adopt(Entered entered, std::span<std::vector<std::byte>> late = {});
+  void Lose(const Status& why);
   void EndReader();
   void Close();
   Status Enter(PendingMove& pending);
@@ -156,7 +145,7 @@ class Conversation {
   std::unique_ptr<FollowedSink> sink_;
   std::unique_ptr<InPump> in_;
   std::atomic<bool> leaving_{false};  // the reader's stream is being closed on purpose
-  std::thread reader_;
+  net::Crew reader_;                  // one thread
   std::mutex pending_mutex_;
   std::condition_variable errand_done_;
   std::shared_ptr<PendingMove> pending_;
@@ -173,20 +162,25 @@ Status Conversation::Adopt(Entered entered, std::span<std::vector<std::byte>> la
   for (std::vector<std::byte>& message : late)
     if (told) told = sink_->Take(message);
   sink_->Taken();
-  reader_ = std::thread([this] {
+  const bool started = reader_.Start([this] {
     const Status status = in_->Run(*sink_);
     sink_->Ended();
-    if (leaving_.load()) return;
-    if (!line_.stop.exchange(true) && !status) SayRelay(accepted_.program + ": " + status.error().message);
-    line_.channel.in.Interrupt();
-    ::shutdown(socket_, SHUT_RDWR);  // the client sees that its device is lost
+    if (!leaving_.load()) Lose(status);
   });
+  if (!started) Lose(Fail(Errc::kResourceExhausted, "no thread can be started for its messages"));
   return told;
+}
+
+/// Ends the connection from another thread than that of Run.
+void Conversation::Lose(const Status& why) {
+  if (!line_.stop.exchange(true) && !why) SayRelay(accepted_.program + ": " + why.error().message);
+  line_.channel.in.Interrupt();
+  ::shutdown(socket_, SHUT_RDWR);  // the client sees that its device is lost
 }
 
 void Conversation::EndReader() {
   node_.stream->Shutdown();
-  if (reader_.joinable()) reader_.join();
+  reader_.Join();
 }
 
 void Conversation::Run() {
@@ -484,10 +478,11 @@ Status Relay::Run() {
       if (!client && errno != EAGAIN && errno != ECONNABORTED && pause.Failed(platform::Now()))
         SayRelay(platform::ErrnoError("accepting a program", errno).message);
       if (!client || at_work >= kClientsMax) continue;
-      if (which == 0 && options_.for_children && !IsChild(client.get(), options_.parent)) continue;
-      crew_.Start([this, which, shared = std::make_shared<platform::Fd>(std::move(client))] {
+      if (which == 0 && options_.for_children && !platform::PeerIsChildOf(client.get(), options_.parent)) continue;
+      const bool started = crew_.Start([this, which, shared = std::make_shared<platform::Fd>(std::move(client))] {
         which == 0 ? Serve(std::move(*shared)) : Control(std::move(*shared));
       });
+      if (!started && pause.Failed(platform::Now())) SayRelay("no thread can be started for a program; it is refused");
     }
   }
 }
