@@ -14,7 +14,7 @@ constexpr std::size_t kJournalBytesMax = 1U << 30;
 // The journal is rewritten when it has four times as many lines as records and more than this, or four times its size
 // after the last rewrite and more than this.
 constexpr std::size_t kLinesAtLeast = 10'000;
-constexpr std::size_t kBytesAtLeast = 16U << 20;
+constexpr std::size_t kBytesAtLeast = 4U << 20;
 
 }  // namespace
 

@@ -184,7 +184,7 @@ TEST(JournalOnDisk, LargeRecordsThatAreReplacedDoNotFillTheDisk) {
   FakeDisk disk;
   const auto store = MemoryStore::Open(path, disk).value();
   const Lead lead = store->TakeLead("a:1", {}).value();
-  const std::string large(std::size_t{2} << 20, 'x');
+  const std::string large(std::size_t{512} << 10, 'x');
   for (int i = 0; i < 12; ++i) ASSERT_TRUE(store->Write(lead, std::vector{Is("k", large + std::to_string(i))}));
   EXPECT_LT(disk.Content(path).size(), 9 * large.size());
   EXPECT_EQ(ParseJournal(disk.Content(path))->records.at("k"), large + "11");
