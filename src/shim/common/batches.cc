@@ -86,14 +86,15 @@ void ProcessShim::PassGate(Api& api, BatchPass& pass, const void* place) {
     const Lock lock(mutex_);
     if (!pass.gated) return ExplainOnce();
     if (pass.ticket.waited_for_place) pass.called_ns = pass.submit_ns = platform::NowNs();
-    if (api.described_ != agent_.attach_count()) PrepareMeter(api, pass.context, place, pass.called_ns);
+    if (api.described_ != agent_.attach_count()) PrepareMeter(api, pass.context, place);
     const std::int64_t presented_ns = presented_ns_.load(std::memory_order_relaxed);
     const bool presents = presented_ns != 0 && pass.called_ns - presented_ns < kStillPresentsNs;
     if (off_screen_ == presents) SayOffScreen(!presents);
     BatchLoop* loop = StillLoop(pass);
     if (loop == nullptr) return;
     pass.begin_ns = loop->end_ns != 0 ? std::min(loop->end_ns, pass.called_ns) : pass.called_ns;
-    MeterOf(api, *loop).BeforePresent(pass.called_ns);
+    if (std::exchange(loop->attachment, agent_.attach_count()) != agent_.attach_count()) loop->known_ns = 0;
+    Begin(MeterOf(api, *loop), pass.called_ns);
   }
   agent_.Enter(pass.ticket, pass.submit_ns);
   pass.submit_ns += pass.ticket.wait_ns;

@@ -35,6 +35,9 @@ class Meter {
   [[nodiscard]] virtual bool of_context() const { return false; }
   /// False once the meter has contradicted the wall clock; another meter must replace it.
   [[nodiscard]] virtual bool truthful() const { return true; }
+
+  /// ProcessShim's: the attachment since which the meter's time is charged (gate::Agent::attach_count); 0: a new meter.
+  std::uint64_t attachment = 0;
 };
 
 /// The CPUs of an embedded device.

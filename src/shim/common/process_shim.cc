@@ -64,7 +64,7 @@ void ProcessShim::BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t
       const Lock lock(mutex_);
       if (!pass.gated) return ExplainOnce();
       if (pass.ticket.waited_for_place) pass.present_ns = pass.submit_ns = platform::NowNs();
-      if (api.described_ != agent_.attach_count()) PrepareMeter(api, context, place, pass.present_ns);
+      if (api.described_ != agent_.attach_count()) PrepareMeter(api, context, place);
       presented_ns_.store(pass.present_ns, std::memory_order_relaxed);
       api.presented_ns_.store(pass.present_ns, std::memory_order_relaxed);
       if (off_screen_) SayOffScreen(false);
@@ -76,7 +76,7 @@ void ProcessShim::BeforePresent(Api& api, weir_shim_pass& scratch, std::uint64_t
       pass.worth_finishing = last.watch.WorthFinishing();
       if (context != api.meter_context_ && api.meter_->of_context())
         UseWallMeter(api, "belong to one context, and the program presents in several");
-      api.meter_->BeforePresent(pass.present_ns);
+      Begin(*api.meter_, pass.present_ns);
     }
     if (gate::Agent::PaceOf(pass.ticket).interval_ns > 0) KeepPace(api, pass);
     agent_.Enter(pass.ticket, pass.submit_ns);
@@ -246,8 +246,18 @@ void ProcessShim::Leave(const Pass& pass, std::int64_t end_ns, const Settled& se
                              .tasks = pass.finished ? proto::kRecordPresentFollows : 0});
 }
 
-// Runs at every attach, for each API. Rendering before it is not charged. Called with the lock.
-void ProcessShim::PrepareMeter(Api& api, const void* context, const void* place, std::int64_t now_ns) {
+/// The frame or batch is drawn. What was drawn before the process attached is not charged. Called with the lock, in the
+/// context of a meter that belongs to one.
+void ProcessShim::Begin(Meter& meter, std::int64_t now_ns) {
+  if (meter.attachment != agent_.attach_count()) {
+    if (meter.attachment != 0) meter.AfterPresent(now_ns);
+    meter.attachment = agent_.attach_count();
+  }
+  meter.BeforePresent(now_ns);
+}
+
+// Runs at every attach, for each API. Called with the lock.
+void ProcessShim::PrepareMeter(Api& api, const void* context, const void* place) {
   if (api.meter_ == nullptr) {
     api.Meet(place);
     api.meter_context_ = context;
@@ -258,8 +268,6 @@ void ProcessShim::PrepareMeter(Api& api, const void* context, const void* place,
       meter = cpu_clocks_;
     }
     SetMeter(api, std::move(meter));
-  } else if (context == api.meter_context_ || !api.meter_->of_context()) {
-    api.meter_->AfterPresent(now_ns);
   }
   agent_.Describe(api.meter_->kind(), api.Renderer().c_str());
   api.described_ = agent_.attach_count();  // set last: after an exception the next present tries again

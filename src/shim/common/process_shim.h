@@ -78,6 +78,7 @@ class ProcessShim {
     core::BatchBounds bounds;
     std::unique_ptr<Meter> meter;  // null: the process's meter
     std::int64_t known_ns = 0;     // measured GPU time that no batch was charged yet
+    std::uint64_t attachment = 0;  // since which it was measured
   };
 
   std::uint32_t SurfaceIndex(std::uint64_t key);
@@ -97,7 +98,8 @@ class ProcessShim {
   void Leave(const Pass& pass, std::int64_t end_ns, const Settled& settled);
   static void SetMeter(Api& api, std::shared_ptr<Meter> meter);
   void UseWallMeter(Api& api, const char* why);
-  void PrepareMeter(Api& api, const void* context, const void* place, std::int64_t now_ns);
+  void Begin(Meter& meter, std::int64_t now_ns);
+  void PrepareMeter(Api& api, const void* context, const void* place);
   void ExplainOnce();
   void SayOffScreen(bool off_screen);
 

@@ -231,6 +231,33 @@ TEST_F(Batches, EachContextHasTimestampsOfItsOwn) {
   EXPECT_EQ(fake.errors, 0);
 }
 
+TEST_F(Batches, WorkWhileTheDaemonWasAwayIsNotChargedInAnyContext) {
+  auto host = std::make_unique<GateHost>(folder_ / "w");
+  ProcessShim process(folder_ / "w", "timer-query", proto::Api::kGl);
+  GlShim shim(process);
+  std::int64_t gpu_ns = 0;
+  const auto is_attached = [&](const void* context) {
+    Batch(shim, {}, context);
+    const auto frames = host->Drain().frames;
+    for (const auto& frame : frames) gpu_ns += frame.gpu_ns;
+    return !frames.empty();
+  };
+  for (const void* context : {kContext, kOther}) EXPECT_TRUE(testing::WaitUntil([&] { return is_attached(context); }));
+  host.reset();
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    Batch(shim);
+    return !process.agent().attached();
+  }));
+  for (const void* context : {kContext, kOther})
+    for (int i = 0; i < 5; ++i) Call(shim, milliseconds(4), context);
+  host = std::make_unique<GateHost>(folder_ / "w");
+  gpu_ns = 0;
+  for (const void* context : {kOther, kContext, kOther, kContext, kOther})
+    EXPECT_TRUE(testing::WaitUntil([&] { return is_attached(context); }));
+  EXPECT_EQ(gpu_ns, 0);
+  EXPECT_EQ(fake.errors, 0);
+}
+
 // A program with two windows may draw each in a context of its own.
 TEST_F(Batches, APresentInAnotherContextUsesNoTimestampsOfTheFirst) {
   ProcessShim process(folder_ / "v", "timer-query", proto::Api::kGl);
