@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "cli/common/places.h"
@@ -156,6 +157,7 @@ Result<int> Report(const Session& session, Result<json> reply, const char* done)
 struct VgpuFlags {
   std::string name;
   GivenSettings settings;
+  std::int64_t owner = -1;  // negative: not given
   bool force = false;
 };
 using Work = std::function<Result<int>(const VgpuFlags&)>;
@@ -180,9 +182,12 @@ void AddCreateAndSet(Command vgpu, Session& session) {
       [&session](const VgpuFlags& f) {
         json body{{"name", f.name}};
         AddSettings(f.settings, body);
+        if (f.owner >= 0) body["owner_uid"] = f.owner;
         return Report(session, session.client().Post("/v1/vgpus", body), "created");
       },
       flags);
+  create.AddWhole("--owner", "UID", flags->owner, 0, std::numeric_limits<uid_t>::max() - std::int64_t{1},
+                  "The user whose programs may use it (default: you; another only as root)");
   AddSettingOptions(create, flags->settings, /*creates=*/true);
   const Command set = AddNamed(
       vgpu, session, "set", "Change a vGPU's limits at once; an option that is left out keeps its value",

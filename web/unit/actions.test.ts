@@ -37,12 +37,25 @@ test("a removed vGPU can be made again as it was", () => {
   assert.deepEqual(action.undo!.body, {
     name: "game",
     device: "gpu0",
+    owner_uid: 1000,
     cap: 0.2,
     memory_min_bytes: 2 ** 29,
     memory_max_bytes: 2 ** 31,
     best_effort: true,
   });
-  assert.equal(action.undo!.command, "weir vgpu create game --device gpu0 --cap 0.2 --memory 512M:2G --best-effort");
+  assert.equal(
+    action.undo!.command,
+    "weir vgpu create game --device gpu0 --owner 1000 --cap 0.2 --memory 512M:2G --best-effort",
+  );
+  assert.equal(action.undo!.then, undefined);
+});
+
+test("a paused one is made again and paused, before its programs go on", () => {
+  const undo = removeAction(vgpu({ state: "paused", owner_uid: 0 }), false).undo!;
+  assert.deepEqual(undo.body, { name: "game", device: "gpu0", owner_uid: 0 });
+  assert.equal(undo.then!.path, "/api/v1/vgpus/game/pause");
+  assert.equal(undo.command, "weir vgpu create game --device gpu0 --owner 0 && weir vgpu pause game");
+  assert.equal(undo.done, "game is made; game is paused");
 });
 
 test("one that belongs to its program cannot", () => {

@@ -23,6 +23,7 @@ export function vgpu(changed: Partial<Vgpu> = {}): Vgpu {
     device: "gpu0",
     state: "running",
     ephemeral: false,
+    owner_uid: 1000,
     settings: settings(),
     sale: "guaranteed",
     cap_now: 1,

@@ -11,6 +11,7 @@ export interface Action {
   body?: unknown;
   command: string;
   done: string; // said when it has succeeded
+  then?: Action; // carried out after it; `command` has that of both
   undo?: Action;
   undoName?: string; // the name of the button, where "Undo" would promise too much
 }
@@ -75,18 +76,25 @@ export function removeAction(vgpu: Vgpu, force: boolean): Action {
     done: `${vgpu.name} is removed`,
   };
   if (vgpu.ephemeral) return action;
-  const again = {
+  const made = createOnly({
     name: vgpu.name,
     device: vgpu.device,
+    owner: vgpu.owner_uid,
     bestEffort: vgpu.sale === "best-effort",
     settings: vgpu.settings,
-  };
-  return { ...action, undo: createOnly(again), undoName: "Make it again" };
+  });
+  const undo = vgpu.state === "paused" ? followed(made, pauseOnly(vgpu.name, true)) : made;
+  return { ...action, undo, undoName: "Make it again" };
+}
+
+function followed(first: Action, then: Action): Action {
+  return { ...first, then, command: `${first.command} && ${then.command}`, done: `${first.done}; ${then.done}` };
 }
 
 export interface NewVgpu {
   name: string;
   device: string;
+  owner?: number; // a user's number; absent: who asks
   bestEffort: boolean;
   settings: Partial<Settings>;
 }
@@ -118,6 +126,10 @@ function createOnly(wanted: NewVgpu): Action {
   if (wanted.device) {
     body["device"] = wanted.device;
     options += ` --device ${quoted(wanted.device)}`;
+  }
+  if (wanted.owner !== undefined) {
+    body["owner_uid"] = wanted.owner;
+    options += ` --owner ${wanted.owner}`;
   }
   const changed: Patch = {};
   for (const key of Object.keys(DEFAULTS) as (keyof Settings)[]) {

@@ -63,6 +63,7 @@ export interface Vgpu {
   device: string;
   state: string;
   ephemeral: boolean;
+  owner_uid: number;
   settings: Settings;
   sale: string;
   cap_now: number;

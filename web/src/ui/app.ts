@@ -29,6 +29,7 @@ export class App {
   async act(action: Action): Promise<string> {
     try {
       this.take(action, await carryOut(action));
+      if (action.then) this.take(action.then, await carryOut(action.then));
     } catch (error) {
       return messageOf(error);
     }
