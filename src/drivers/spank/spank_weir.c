@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "step_environment.h"
+#include "drivers/spank/step_environment.h"
 
 SPANK_PLUGIN(weir, 1)
 
