@@ -153,11 +153,15 @@ void Agent::Charge(Ticket& ticket, std::int64_t used_ns) noexcept {
 /// the program would fill the driver's queue at once. Returns by how much these charges grow; negative: frames became
 /// known.
 std::int64_t Agent::Keep(Attachment& attachment, int unknown, std::int64_t gpu_ns) {
+  if (unknown == Frame::kEndsNothing) {
+    late_ns_ += gpu_ns;
+    return 0;
+  }
   const bool counts = unknown != Frame::kNoFrame;
   const int known = counts ? attachment.unknown + 1 - unknown : 1;
   if (counts) attachment.unknown = unknown;
   if (known > 0) {
-    const std::int64_t mean_ns = gpu_ns / known;
+    const std::int64_t mean_ns = (gpu_ns + std::exchange(late_ns_, 0)) / known;
     predicted_ns_ = predicted_ns_ == 0 ? mean_ns : (predicted_ns_ * 3 + mean_ns) / 4;
   }
   const std::int64_t before_ns = std::exchange(attachment.predicted_ns, attachment.unknown * predicted_ns_);

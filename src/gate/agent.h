@@ -79,6 +79,7 @@ struct Frame {
   // Frames or batches, this one included, whose GPU time is not known yet; kNoFrame: this is a batch of a context that
   // has one in flight at most.
   static constexpr int kNoFrame = -1;
+  static constexpr int kEndsNothing = -2;  // no frame or batch ends here: an earlier one has become known
   int unknown = kNoFrame;
   std::int64_t sync_ns = 0;         // spent synchronising with the device
   std::int64_t pace_ns = 0;         // delay before the present that keeps the pace
@@ -234,6 +235,7 @@ class Agent {
   std::int64_t full_at_ns_ = 0;                       // guarded by mutex_; time of the last refusal for lack of a place
   bool full_said_ = false;                            // guarded by mutex_; the user was told of such a refusal
   std::int64_t predicted_ns_ = 0;                     // guarded by mutex_; mean GPU time of the last frames
+  std::int64_t late_ns_ = 0;                          // guarded by mutex_; Frame::kEndsNothing since the last frame
   std::string last_error_;                            // guarded by mutex_
   mutable MemoryOrder memory_order_;                  // guarded by mutex_; the last order read
   mutable std::uint64_t programs_memory_ = 0;         // guarded by mutex_; the last one read

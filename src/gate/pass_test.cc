@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "base/prng.h"
+#include "platform/clock.h"
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {
@@ -73,6 +74,24 @@ TEST_F(Gate, ABatchChangesNothingOfWhatFramesAreCharged) {
   agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = 6'000'000});
   EXPECT_EQ(host().AllowanceNs(), 982'000'000);
   EXPECT_EQ(host().ReservedNs(), 6'000'000);
+}
+
+// Otherwise the next one would reserve too little.
+TEST_F(Gate, GpuTimeThatBecomesKnownBetweenBatchesIsChargedAtOnceAndCountsForTheNextReservation) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  host().SetAllowance(1'000'000'000);
+  host().SetMode(GateMode::kGated);
+  for (int i = 1; i <= 20; ++i) {
+    agent.Leave(EnterNow(agent), {.begin_ns = 1, .present_ns = 2, .end_ns = 3, .gpu_ns = 0});
+    agent.Leave(agent.Arrive(platform::NowNs()),
+                {.begin_ns = 3, .present_ns = 3, .end_ns = 3, .gpu_ns = 6'000'000, .unknown = Frame::kEndsNothing});
+    EXPECT_EQ(host().AllowanceNs(), 1'000'000'000 - i * 6'000'000);
+    EXPECT_EQ(host().ReservedNs(), 0);
+  }
+  const Ticket ticket = EnterNow(agent);
+  EXPECT_NEAR(static_cast<double>(ticket.reserved_ns), 6e6, 0.1e6);
+  LeaveNow(agent, ticket, 0);
 }
 
 TEST_F(Gate, NegativeGpuTimeCountsAsZero) {

@@ -121,8 +121,9 @@ void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
       if (!pass.gated) return;
       gpu_ns = std::exchange(loop->known_ns, 0);
       if (!api.AwaitsBatches()) unknown = MeterOf(api, *loop).Unknown();
-      loop->bounds.Settled(Duration{gpu_ns});
+      loop->bounds.Settled(Duration{gpu_ns + std::exchange(late_ns_, 0)});
       loop->end_ns = end_ns;
+      settled_loop_ = pass.loop;
     }
   } catch (...) {
     gpu_ns = 0;
@@ -137,6 +138,34 @@ void ProcessShim::AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept {
                              .gpu_ns = gpu_ns,
                              .unknown = unknown,
                              .tasks = proto::kRecordCountsTasks | (presents || !pass.is_task ? 0U : 1U)});
+}
+
+void ProcessShim::SettleBatches(Api& api) noexcept {
+  if (!agent_.attached()) return;
+  const std::int64_t now_ns = platform::NowNs();
+  const gate::Ticket ticket = agent_.Arrive(now_ns);
+  std::int64_t gpu_ns = 0;
+  std::uint32_t loop = 0;
+  try {
+    const Lock lock(mutex_);
+    loop = settled_loop_;
+    // A meter that measures by itself begins and ends at passages.
+    const bool reported = api.meter_ != nullptr && api.meter_->kind() == proto::MeterKind::kTimerQuery;
+    if (reported && api.described_ == agent_.attach_count())
+      gpu_ns = TakeGpuTime(api, api.meter_->AfterPresent(now_ns));
+    late_ns_ += gpu_ns;
+  } catch (...) {
+    gpu_ns = 0;
+  }
+  if (gpu_ns == 0) return agent_.Withdraw(ticket);
+  agent_.Leave(ticket, {.surface = static_cast<std::uint32_t>(kSurfaces) + loop,
+                        .begin_ns = now_ns,
+                        .present_ns = now_ns,
+                        .submit_ns = now_ns,
+                        .end_ns = now_ns,
+                        .gpu_ns = gpu_ns,
+                        .unknown = gate::Frame::kEndsNothing,
+                        .tasks = proto::kRecordCountsTasks});
 }
 
 /// A table in which a context's entry is looked for from a place that its address says, up to the first empty one. When

@@ -40,6 +40,9 @@ class ProcessShim {
   bool BeforeBatchCall(Api& api, weir_shim_pass& scratch, BatchCall call, const void* context,
                        const void* place) noexcept;
   void AfterBatchCall(Api& api, weir_shim_pass& scratch) noexcept;
+  /// Charges the GPU time of batches that has become known since the last one, without passing the gate. For an API
+  /// whose meter is told what it measures.
+  void SettleBatches(Api& api) noexcept;
   /// Called before the program acquires the window's next image, while it holds `ahead` images that it has not
   /// presented. Waits until the window's next present may begin, for at most `most_ns`. Returns how long it waited.
   std::int64_t DelayImage(std::uint64_t surface, int ahead, std::int64_t most_ns) noexcept;
@@ -120,7 +123,9 @@ class ProcessShim {
   std::int64_t uncharged_ns_ = 0;  // GPU time that became known after its frame was charged
 
   std::array<BatchLoop, kBatchLoops> loops_{};
-  bool off_screen_ = false;  // as last reported to the daemon
+  bool off_screen_ = false;         // as last reported to the daemon
+  std::uint32_t settled_loop_ = 0;  // of the last batch
+  std::int64_t late_ns_ = 0;        // GPU time that SettleBatches has charged since then
 
   // Not guarded: a call that ends no batch reads these members without the lock.
   std::atomic<std::int64_t> presented_ns_{0};  // time of the process's last present
