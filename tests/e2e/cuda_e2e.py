@@ -264,11 +264,21 @@ class Memory(emulated.WithEmulatedNode):
                 self.assertEqual(self.number(program, f"fill {kind}"), self.BLOCKS)
                 self.assertEqual(self.ask(program, "release"), "0")
                 self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
-        for kind in ("plain", "async"):
-            with self.subTest(kind):
-                self.assertEqual(self.number(program, f"fill {kind}"), self.BLOCKS)
-                self.assertEqual(self.ask(program, "reset"), "0")
-                self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+        self.assertEqual(self.number(program, "fill plain"), self.BLOCKS)
+        self.assertEqual(self.ask(program, "reset"), "0")
+        self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
+
+    def test_memory_of_pools_lasts_until_it_is_freed(self):
+        program = self.limited()
+        for kind in ("async", "pool"):
+            for end in ("reset", "release"):
+                with self.subTest(f"{kind}, {end}"):
+                    self.assertEqual(self.number(program, f"fill {kind}"), self.BLOCKS)
+                    self.assertEqual(self.ask(program, end), "0")
+                    self.assertEqual((self.card_mib(), self.shown("a")), (self.LIMIT_MIB, self.LIMIT_MIB))
+                    self.assertEqual(self.number(program, "take plain"), 2)
+                    self.assertEqual(self.ask(program, "free"), "0")
+                    self.assertEqual((self.card_mib(), self.shown("a")), (0, 0))
 
     def test_a_context_ends_with_its_last_user(self):
         program = self.limited()
@@ -434,8 +444,9 @@ class SeveralCards(emulated.WithEmulatedNode):
         self.assertEqual([device["memory_used_bytes"] >> 20 for device in self.node.truth()["devices"][:2]], [self.BLOCK_MIB] * 2)
         self.assertEqual(self.shown("a"), 2 * self.BLOCK_MIB)
         self.assertEqual(self.ask(program, "reset"), "0")
-        self.assertEqual(self.shown("a"), self.BLOCK_MIB, "the other card was not reset")
-        self.assertEqual(self.number(program, "fill pool"), self.BLOCKS - 1)
+        self.assertEqual(self.number(program, "fill pool"), self.BLOCKS - 2)
+        self.assertEqual(self.ask(program, "free"), "0")
+        self.assertEqual(self.shown("a"), 0)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ print(total.value, total.value - free.value, cuda.cuMemAlloc_v2(byref(more), fre
                 after = blocks if ends else "0"
                 self.assertEqual(self.memory("new", f"fill {kind}", "destroy", "fill plain"), ["0", blocks, "0", after])
                 self.assertEqual(self.memory(f"fill {kind}", "release", "fill plain"), [blocks, "0", after])
-                after = "0" if kind in ("physical", "mapped") else blocks
+                after = blocks if ends or kind in ("graph", "recorded") else "0"
                 self.assertEqual(self.memory(f"fill {kind}", "reset", "fill plain"), [blocks, "0", after])
 
     def test_virtual_memory_is_refused_what_cuda_refuses(self):

@@ -74,9 +74,8 @@ struct FakeDriver {
   static inline int own_context = 0;
   CudaHandle context = &own_context;
   static inline int own_primary = 0, own_green = 0;
-  unsigned users = 1;                   // of `context`
-  std::map<std::uint64_t, int> pooled;  // the device of memory of a pool
-  int pool_device = 0;
+  unsigned users = 1;  // of `context`
+  int pool = 0;        // its address is the handle of each pool
   bool fails = false, captures = false, active = true;
   size_t pitch = 1024;
   int calls = 0;
@@ -151,19 +150,13 @@ class CountedMemory : public ::testing::Test {
         });
     SetCall(
         kCall_cuMemAllocAsync, +[](CudaPointer* pointer, size_t bytes, CudaHandle) {
-          const CudaResult result = Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, bytes);
-          if (result == kSuccess) driver.pooled[*pointer] = driver.pool_device;
-          return result;
+          return Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, bytes);
         });
     SetCall(
-        kCall_cuMemPoolCreate, +[](CudaHandle* pool, const void*) { return *pool = &driver.pool_device, kSuccess; });
+        kCall_cuMemPoolCreate, +[](CudaHandle* pool, const void*) { return *pool = &driver.pool, kSuccess; });
     SetCall(
         kCall_cuMemAllocFromPoolAsync, +[](CudaPointer* pointer, size_t bytes, CudaHandle, CudaHandle) {
           return Driver<CudaResult(CudaPointer*, size_t, CudaHandle)>(kCall_cuMemAllocAsync)(pointer, bytes, nullptr);
-        });
-    SetCall(
-        kCall_cuPointerGetAttribute, +[](void* value, int, CudaPointer pointer) {
-          return *static_cast<int*>(value) = driver.pooled[pointer], kSuccess;
         });
     SetCall(
         kCall_cuCtxAttach, +[](CudaHandle* context, unsigned) {

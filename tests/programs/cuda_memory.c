@@ -263,6 +263,14 @@ static const char* kept(const char* kind) {
   return strcpy(copy, kind);
 }
 
+/* What contexts held has ended. Memory of pools lasts. */
+static void forget_all_but_pools(void) {
+  size_t left = 0;
+  for (size_t i = 0; i < count; ++i)
+    if (strncmp(blocks[i].kind, "async", 5) == 0 || strncmp(blocks[i].kind, "pool", 4) == 0) blocks[left++] = blocks[i];
+  count = left;
+}
+
 static handle primary, context, green;
 
 /* Lines about contexts. Returns 0 if the line is none of them. */
@@ -272,7 +280,7 @@ static int answer_context(const char* what) {
   } else if (is(what, "destroy")) {
     CHECK(cuCtxDestroy, context);
     CHECK(cuCtxSetCurrent, primary);
-    count = 0;
+    forget_all_but_pools();
   } else if (is(what, "attach")) {
     CHECK(cuCtxAttach, &context, 0);
   } else if (is(what, "detach")) {
@@ -281,11 +289,11 @@ static int answer_context(const char* what) {
     CHECK(cuDevicePrimaryCtxRelease, 0);
     CHECK(cuDevicePrimaryCtxRetain, &primary, 0);
     CHECK(cuCtxSetCurrent, primary);
-    count = 0;
+    forget_all_but_pools();
   } else if (is(what, "reset")) {
     CHECK(cuDevicePrimaryCtxReset, 0);
     CHECK(cuCtxSetCurrent, primary);
-    count = 0;
+    forget_all_but_pools();
   } else if (is(what, "green")) {
     struct resource all = {0};
     handle description = NULL, current = NULL;

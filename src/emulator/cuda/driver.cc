@@ -141,38 +141,41 @@ void Driver::DestroyContext(std::unique_lock<std::mutex>& lock, const std::share
   kernels.RemoveIf([&](const Kernel& one) { return one.module->context == context; });
   modules.RemoveIf([&](const Module& one) { return one.context == context; });
   events.RemoveIf([&](const Event& one) { return one.context == context; });
-  FreeBlocksOf(lock, *context, /*pooled=*/false);
+  FreeBlocksOf(lock, *context);
 }
 
 Result Driver::ResetContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context) {
   DestroyContext(lock, context);
-  FreeBlocksOf(lock, *context, /*pooled=*/true);
+  FreeGraphPieces(lock, context->device);
   context->legacy = AddStream(context, true);
   return context->legacy == nullptr || contexts.Add(context) == nullptr ? kOutOfMemory : kSuccess;
 }
 
-void Driver::FreeBlocksOf(std::unique_lock<std::mutex>& lock, const Context& context, bool pooled) {
+void Driver::FreeBlocksOf(std::unique_lock<std::mutex>& lock, const Context& context) {
   std::vector<std::pair<Pointer, std::uint64_t>> left;
   std::erase_if(memory_, [&](const auto& one) {
     const Block& block = one.second;
-    const bool ends = block.kind == Kind::kPooled ? pooled && block.card == static_cast<int>(context.device)
-                                                  : block.context.get() == &context;
+    const bool ends = block.kind != Kind::kPooled && block.context.get() == &context;
     if (ends) left.emplace_back(one.first, block.bytes);
     return ends;
   });
-  std::uint64_t of_graphs = 0;
-  if (pooled)
-    std::erase_if(graph_pieces_, [&](const GraphPiece& piece) {
-      if (piece.card != context.device) return false;
-      of_graphs += piece.bytes;
-      return true;
-    });
   lock.unlock();
   for (const auto& [pointer, bytes] : left) {
     std::free(reinterpret_cast<void*>(static_cast<std::uintptr_t>(pointer)));
     GiveRoom(context.device, bytes);
   }
-  if (of_graphs > 0) GiveRoom(context.device, of_graphs);
+  lock.lock();
+}
+
+void Driver::FreeGraphPieces(std::unique_lock<std::mutex>& lock, std::uint32_t card) {
+  std::uint64_t bytes = 0;
+  std::erase_if(graph_pieces_, [&](const GraphPiece& piece) {
+    if (piece.card != card) return false;
+    bytes += piece.bytes;
+    return true;
+  });
+  lock.unlock();
+  if (bytes > 0) GiveRoom(card, bytes);
   lock.lock();
 }
 

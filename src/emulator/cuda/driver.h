@@ -61,7 +61,8 @@ class Driver {
   Result ReleasePrimary(std::unique_lock<std::mutex>& lock, std::uint32_t card);
   /// Waits for its work, and unlocks for that time.
   void DestroyContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
-  /// Ends all that belongs to the context and to its device's pools. The handle stays valid.
+  /// Ends all that belongs to the context, and what graphs keep of its device. The handle stays valid. Memory of pools
+  /// lasts until it is freed, as cudaDeviceReset's description says.
   Result ResetContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
 
   // Streams. They require the lock.
@@ -163,8 +164,10 @@ class Driver {
   /// Applies what the timeline has decided, and unlocks.
   void CarryOut(std::unique_lock<std::mutex> lock);
   void NoteEnds();
-  /// Frees the blocks of a context and, with `pooled`, those of its device's pools.
-  void FreeBlocksOf(std::unique_lock<std::mutex>& lock, const Context& context, bool pooled);
+  // They unlock while they give room back.
+  /// Memory of pools is not a context's.
+  void FreeBlocksOf(std::unique_lock<std::mutex>& lock, const Context& context);
+  void FreeGraphPieces(std::unique_lock<std::mutex>& lock, std::uint32_t card);
 
   const std::unique_ptr<Client> client_;
   std::mutex mutex_;

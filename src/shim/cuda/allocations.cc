@@ -34,26 +34,16 @@ Allocations::Block Allocations::Take(Kind kind, std::uint64_t handle) {
   return block ? block.mapped() : Block{};
 }
 
-template <typename Condition>
-std::vector<Allocations::Block> Allocations::TakeIf(Condition condition) {
+std::vector<Allocations::Block> Allocations::TakeOf(CudaHandle context, std::uint64_t before) {
   const BlocksLock lock(mutex_);
   std::vector<Block> taken;
   for (auto& blocks : blocks_)
     std::erase_if(blocks, [&](const auto& one) {
-      const bool ends = condition(one.second);
+      const bool ends = one.second.context == context && one.second.number < before;
       if (ends) taken.push_back(one.second);
       return ends;
     });
   return taken;
-}
-
-std::vector<Allocations::Block> Allocations::TakeOf(CudaHandle context, std::uint64_t before) {
-  return TakeIf([&](const Block& one) { return one.context == context && one.number < before; });
-}
-
-std::vector<Allocations::Block> Allocations::TakeOfPools(int device, std::uint64_t before) {
-  return TakeIf(
-      [&](const Block& one) { return one.context == nullptr && one.device == device && one.number < before; });
 }
 
 void Allocations::PutBack(const Block& block) {

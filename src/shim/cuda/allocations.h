@@ -26,8 +26,7 @@ class Allocations {
     Kind kind = Kind::kMemory;
     std::uint64_t handle = 0;  // the address, or the array's handle
     std::uint64_t bytes = 0;
-    CudaHandle context = nullptr;  // that ends it; null: memory of a pool, which no context owns
-    int device = 0;                // of the pool
+    CudaHandle context = nullptr;  // that ends it; null: memory of a pool, which lasts until it is freed
     std::uint64_t number = 0;      // in the order in which blocks were added; given by Add
   };
   /// Physical memory of cuMemCreate.
@@ -52,8 +51,6 @@ class Allocations {
   /// The blocks of a context with numbers below `before`: Next() at a time when the context still lived, because
   /// another thread may have made a new context with the same handle.
   std::vector<Block> TakeOf(CudaHandle context, std::uint64_t before);
-  /// The same of the pools of a device.
-  std::vector<Block> TakeOfPools(int device, std::uint64_t before);
   void PutBack(const Block& block);
 
   std::uint64_t AddPhysical(std::uint64_t handle, std::uint64_t bytes);
@@ -71,9 +68,6 @@ class Allocations {
   std::uint64_t Drop(std::shared_ptr<Physical> physical);
 
  private:
-  template <typename Condition>
-  std::vector<Block> TakeIf(Condition condition);
-
   struct Name {
     std::shared_ptr<Physical> physical;
     unsigned count = 0;

@@ -2,15 +2,6 @@
 #include "shim/cuda/claims.h"
 
 namespace weir::shim::cuda {
-namespace {
-
-void End(const std::vector<Allocations::Block>& blocks) {
-  std::uint64_t bytes = 0;
-  for (const Allocations::Block& block : blocks) bytes += block.bytes;
-  Release(bytes);
-}
-
-}  // namespace
 
 void Release(std::uint64_t bytes) {
   if (bytes > 0) Hooks()->release_memory(bytes);
@@ -26,8 +17,11 @@ bool Claim::Take(std::uint64_t bytes) {
   return granted;
 }
 
-void EndContext(CudaHandle context, std::uint64_t before) { End(Held().TakeOf(context, before)); }
-void EndPools(int device, std::uint64_t before) { End(Held().TakeOfPools(device, before)); }
+void EndContext(CudaHandle context, std::uint64_t before) {
+  std::uint64_t bytes = 0;
+  for (const Allocations::Block& block : Held().TakeOf(context, before)) bytes += block.bytes;
+  Release(bytes);
+}
 
 std::uint64_t NextBlock() {
   std::uint64_t next = 0;

@@ -93,10 +93,8 @@ class Claim {
   bool granted_ = false;
 };
 
-/// What a context or the pools of a device held, when the driver has ended them. `before`: NextBlock() before the
-/// driver was asked to.
+/// What a context held, when the driver has ended it. `before`: NextBlock() before the driver was asked to.
 void EndContext(CudaHandle context, std::uint64_t before);
-void EndPools(int device, std::uint64_t before);
 std::uint64_t NextBlock();
 
 }  // namespace weir::shim::cuda

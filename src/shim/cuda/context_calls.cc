@@ -66,7 +66,7 @@ void ForgetContexts(int device, CudaHandle context, bool reset) {
   std::erase_if(notes.greens, [device](const Green& one) { return one.device == device; });
 }
 
-/// After a call that may have ended a device's primary context. `reset`: it has, and the device's pools with it.
+/// After a call that may have ended a device's primary context. `reset`: it has. Memory of pools stays.
 void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   std::atomic<CudaHandle>* const primary = PrimaryOf(device);
   const CudaHandle context = primary != nullptr ? primary->load() : nullptr;
@@ -75,7 +75,6 @@ void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   Aside([&] {
     ForgetContexts(device, context, reset);
     if (context != nullptr) EndContext(context, before);
-    if (reset) EndPools(device, before);
     if (reset) ForgetExecutables(device);
     CountGraphMemory(device);
   });

@@ -52,7 +52,7 @@ CudaResult AllocateFromPool(std::uint64_t bytes, const CudaPointer* pointer, Cud
   Claim claim(counts ? bytes : 0);
   if (!claim.granted()) return kOutOfMemory;
   const CudaResult result = call();
-  if (result == kSuccess && counts) claim.Keep({.handle = *pointer, .device = DeviceOf(*pointer)});
+  if (result == kSuccess && counts) claim.Keep({.handle = *pointer});
   return result;
 }
 

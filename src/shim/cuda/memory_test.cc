@@ -202,17 +202,19 @@ TEST_F(CountedMemory, OfAContextIsNotThatOfAGreenOneThatHasEndedWithItsDevice) {
   EXPECT_EQ(gate.held, 0U);
 }
 
-TEST_F(CountedMemory, OfPoolsEndsWithTheirDevice) {
-  CudaPointer pointer = 0;
-  CudaHandle context = nullptr;
+// cudaDeviceReset does not free it.
+TEST_F(CountedMemory, OfPoolsLastsUntilItIsFreed) {
+  CudaPointer plain = 0, of_pool = 0;
+  CudaHandle context = nullptr, pool = nullptr;
   cuDevicePrimaryCtxRetain(&context, 0);
-  EXPECT_EQ(cuMemAllocAsync(&pointer, 10, nullptr), kSuccess);
-  driver.pool_device = 1;
-  EXPECT_EQ(cuMemAllocFromPoolAsync(&pointer, 7, &driver.pool_device, nullptr), kSuccess);
-  EXPECT_EQ(gate.held, 17U) << "one limit for all devices";
-  cuDevicePrimaryCtxReset_v2(1);
-  EXPECT_EQ(gate.held, 10U);
+  EXPECT_EQ(cuMemAllocAsync(&plain, 10, nullptr), kSuccess);
+  EXPECT_EQ(cuMemPoolCreate(&pool, kOnDevice), kSuccess);
+  EXPECT_EQ(cuMemAllocFromPoolAsync(&of_pool, 7, pool, nullptr), kSuccess);
   cuDevicePrimaryCtxReset_v2(0);
+  EXPECT_EQ(gate.held, 17U);
+  EXPECT_EQ(cuMemFreeAsync(plain, nullptr), kSuccess);
+  EXPECT_EQ(gate.held, 7U);
+  EXPECT_EQ(cuMemFree_v2(of_pool), kSuccess);
   EXPECT_EQ(gate.held, 0U);
 }
 
@@ -244,7 +246,7 @@ TEST_F(CountedMemory, OfAPrimaryContextEndsWhenItIsReleasedForTheLastTimeOrReset
   cuMemAlloc_v2(&pointer, 10);
   cuMemAllocAsync(&pointer, 7, nullptr);
   cuDevicePrimaryCtxReset_v2(0);
-  EXPECT_EQ(gate.held, 0U);
+  EXPECT_EQ(gate.held, 7U) << "memory of a pool";
 }
 
 TEST_F(CountedMemory, ThatIsRecordedOrOfTheHostDoesNotCount) {

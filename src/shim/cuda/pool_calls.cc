@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that name pools of memory. The driver says of an address on which device it is, but not of a pool
-// whether it is on a device. So the pools that are on the host are noted.
+// The functions that name pools of memory. The driver does not say of a pool whether it is on a device. So the pools
+// that are on the host are noted.
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -56,14 +56,6 @@ bool IsHostPool(CudaHandle pool) {
     is = pools.all.count(pool) > 0;
   });
   return is;
-}
-
-int DeviceOf(CudaPointer pointer) {
-  constexpr int kOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-  int device = 0;
-  const CudaResult result =
-      Driver<CudaResult(void*, int, CudaPointer)>(kCall_cuPointerGetAttribute)(&device, kOrdinal, pointer);
-  return result == kSuccess ? device : 0;
 }
 
 }  // namespace weir::shim::cuda

@@ -9,7 +9,4 @@ namespace weir::shim::cuda {
 /// Whether the pool's memory is the host's. Null: the pool of a stream's device.
 bool IsHostPool(CudaHandle pool);
 
-/// The device whose memory this is; 0 if the driver does not say.
-int DeviceOf(CudaPointer pointer);
-
 }  // namespace weir::shim::cuda
