@@ -88,8 +88,11 @@ void RunBook::CarryOut(Instant now, const std::vector<core::RunAction>& decided,
     Run& run = runs_.at(action.run);
     if (action.kind == core::RunAction::Kind::kRefuse) {
       run.error = Fail(Errc::kResourceExhausted,
-                       fmt::format("it needs {} bytes of device memory, and the largest device has {}",
-                                   run.spec.need.memory.count, largest_.count));
+                       run.spec.device.empty()
+                           ? fmt::format("it needs {} bytes of device memory, and the largest device has {}",
+                                         run.spec.need.memory.count, largest_.count)
+                           : fmt::format("it needs {} bytes of device memory, which device '{}' doesn't have",
+                                         run.spec.need.memory.count, run.spec.device));
       End(run, RunStage::kFailed, now, actions);
       continue;
     }

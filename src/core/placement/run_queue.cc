@@ -49,8 +49,7 @@ Status RunQueue::Submit(Instant now, RunId run, const RunWish& wish, std::vector
                 fmt::format("{} runs wait, as many as may: submit run {} later", waiting_.size(), run.value));
   waiting_.push_back({run, wish});
   waiting_ids_.insert(run);
-  // While the first run waits for room on any device, no later run can start.
-  if (waiting_.size() == 1 || !waiting_.front().wish.device.empty()) StartWhatFits(now, actions);
+  if (!held_up_ || waiting_.size() == 1) StartWhatFits(now, actions);
   return Ok();
 }
 
@@ -99,17 +98,23 @@ PlacementChoice RunQueue::Choose(const Waiting& run) {
 }
 
 PlacementChoice RunQueue::ChooseAmong(const Waiting& run) const {
+  bool there = false, holds = false;
   for (const auto& [id, device] : devices_) {
     if (!run.wish.device.empty() && device.name != run.wish.device) continue;
     const DeviceState& state = *cluster_.StateOf(id);
-    if (!state.Holds(run.wish.need, cluster_.CapacityOf(state)) || (run.alone && state.runs > 0)) continue;
+    const DeviceCapacity& capacity = cluster_.CapacityOf(state);
+    there = true;
+    holds = holds || DeviceState{}.Holds(run.wish.need, capacity);
+    if (!state.Holds(run.wish.need, capacity) || (run.alone && state.runs > 0)) continue;
     return {.device = id, .reason = run.alone ? PlacementReason::kIdle : PlacementReason::kNamed};
   }
-  return {.reason = cluster_.EverHolds(run.wish.need) ? PlacementReason::kNoRoom : PlacementReason::kTooLarge};
+  const bool ever = there ? holds : cluster_.EverHolds(run.wish.need);
+  return {.reason = ever ? PlacementReason::kNoRoom : PlacementReason::kTooLarge};
 }
 
 void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
   std::set<std::string> taken;  // names of devices for which a run waits that came before
+  held_up_ = false;
   // Without any device, the capacity of future devices is unknown, so nothing is refused.
   for (std::size_t i = 0; i < waiting_.size() && cluster_.devices() > 0;) {
     const Waiting& run = waiting_[i];
@@ -118,10 +123,14 @@ void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
       continue;
     }
     const PlacementChoice choice = Choose(run);
-    const bool refused = choice.reason == PlacementReason::kTooLarge && !WillHold(run.wish.need);
+    const bool refused = choice.reason == PlacementReason::kTooLarge && !WillHold(run.wish);
     if (!choice.device && !refused) {
-      if (run.wish.device.empty()) return;
-      taken.insert(run.wish.device);
+      // A run that only a lost device can hold waits for none of those that later runs could have.
+      if (run.wish.device.empty() && choice.reason != PlacementReason::kTooLarge) {
+        held_up_ = true;
+        return;
+      }
+      if (!run.wish.device.empty()) taken.insert(run.wish.device);
       ++i;
       continue;
     }
@@ -132,8 +141,10 @@ void RunQueue::StartWhatFits(Instant now, std::vector<RunAction>& actions) {
   }
 }
 
-bool RunQueue::WillHold(const RunNeed& need) const {
-  return std::ranges::any_of(returning_, [&need](const auto& lost) { return need.memory <= lost.second; });
+bool RunQueue::WillHold(const RunWish& wish) const {
+  return std::ranges::any_of(returning_, [&wish](const auto& lost) {
+    return wish.need.memory <= lost.second && (wish.device.empty() || wish.device == lost.first);
+  });
 }
 
 void RunQueue::PutOn(Instant now, const Waiting& run, DeviceId device) {

@@ -5,7 +5,7 @@
 //   Submit ──▶ waiting ──▶ running ──▶ Done
 //                 │  ▲         │ its device is lost: back to the front
 //                 │  └─────────┘
-//                 └──▶ refused: no device has that much memory
+//                 └──▶ refused: no device that it may use has that much memory
 #pragma once
 
 #include <deque>
@@ -58,7 +58,8 @@ class RunQueue {
   /// Puts the device's runs back at the front of the queue, in the order of their ids. Error: kNotFound.
   Status LoseDevice(Instant now, DeviceId device, const DeviceLoss& loss, std::vector<RunAction>& actions);
   /// First come, first served: while a run waits for room on any device, all later runs wait too; while a run waits for
-  /// a device that it names, later runs that name the same device wait. Errors: kAlreadyExists for a run that runs or
+  /// a device that it names, later runs that name the same device wait. A run that waits for the return of a lost
+  /// device delays no other. Errors: kAlreadyExists for a run that runs or
   /// waits, kResourceExhausted if kWaitingMax runs wait, kInvalidArgument (CheckNeed).
   Status Submit(Instant now, RunId run, const RunWish& wish, std::vector<RunAction>& actions);
   /// Records a run that already runs on the device, as found by a restarted manager. Errors as in ClusterState::Place.
@@ -98,8 +99,8 @@ class RunQueue {
   PlacementChoice ChooseAmong(const Waiting& run) const;
   /// Starts or refuses waiting runs in their order, as far as possible.
   void StartWhatFits(Instant now, std::vector<RunAction>& actions);
-  /// Whether a lost device that will return is large enough.
-  [[nodiscard]] bool WillHold(const RunNeed& need) const;
+  /// Whether a lost device that will return is large enough, and is the one that the run names, if it names one.
+  [[nodiscard]] bool WillHold(const RunWish& wish) const;
   void PutOn(Instant now, const Waiting& run, DeviceId device);
   Status TakeOff(Instant now, RunId run);
   /// Records what has run together on the device since its `since`. To be called before its runs change.
@@ -111,6 +112,7 @@ class RunQueue {
   std::unordered_map<RunId, Running> running_;
   std::deque<Waiting> waiting_;
   std::unordered_set<RunId> waiting_ids_;
+  bool held_up_ = false;                         // a run waits for room on any device, and those behind it can't start
   std::multimap<std::string, Bytes> returning_;  // memory of the lost devices that will return, by name
 };
 

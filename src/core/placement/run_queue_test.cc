@@ -125,6 +125,23 @@ TEST(RunQueue, ARunWaitsForTheDeviceThatItNamesAndLaterRunsUseOthers) {
   EXPECT_EQ(queue.WaitingFor("second"), 2U);
 }
 
+TEST(RunQueue, ARunThatNamesATooSmallDeviceIsRefusedAndDelaysNoOther) {
+  RunQueue queue = QueueBy("spread");
+  std::vector<RunAction> actions;
+  ASSERT_TRUE(queue.AddDevice(kNow, DeviceId{1}, "small", {.memory = MiB(100), .runs_max = 2}, actions));
+  ASSERT_TRUE(queue.AddDevice(kNow, DeviceId{2}, "large", {.memory = MiB(900), .runs_max = 2}, actions));
+  ASSERT_TRUE(queue.Submit(kNow, RunId{1}, {.need = Needing(500), .device = "small"}, actions));
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(actions[0].kind, RunAction::Kind::kRefuse);
+  ASSERT_TRUE(queue.Submit(kNow, RunId{2}, {.need = Needing(50), .device = "small"}, actions));
+  EXPECT_EQ(queue.cluster().DeviceOf(RunId{2}), DeviceId{1});
+  ASSERT_TRUE(queue.LoseDevice(kNow, DeviceId{2}, {.returns = true}, actions));
+  ASSERT_TRUE(queue.Submit(kNow, RunId{3}, {.need = Needing(500), .device = "small"}, actions));
+  EXPECT_EQ(actions.back().kind, RunAction::Kind::kRefuse) << "what returns is another device";
+  ASSERT_TRUE(queue.Submit(kNow, RunId{4}, {.need = Needing(500), .device = "large"}, actions));
+  EXPECT_EQ(queue.waiting(), 1U);
+}
+
 TEST(RunQueue, ARunOfALostDeviceRunsAloneIfTheLossSaysSo) {
   RunQueue queue = QueueBy("spread");
   std::vector<RunAction> actions;
@@ -163,6 +180,11 @@ TEST(RunQueue, ARunWaitsForALostDeviceThatReturns) {
     ASSERT_TRUE(queue.LoseDevice(kNow, DeviceId{2}, {.returns = returns}, actions));
     ASSERT_TRUE(queue.Submit(kNow, RunId{1}, {Needing(200)}, actions));
     EXPECT_EQ(queue.waiting(), returns ? 1U : 0U);
+    for (const std::uint64_t id : {2, 3}) ASSERT_TRUE(queue.Submit(kNow, RunId{id}, {Needing(50)}, actions));
+    EXPECT_EQ(queue.cluster().RunsOn(DeviceId{1}).size(), 2U) << "others use the devices that are there";
+    ASSERT_TRUE(queue.Submit(kNow, RunId{4}, {Needing(50)}, actions));
+    ASSERT_TRUE(queue.AddDevice(kNow, DeviceId{3}, "", {.memory = MiB(200), .runs_max = 2}, actions));
+    EXPECT_EQ(queue.cluster().DeviceOf(RunId{returns ? 1U : 4U}), DeviceId{3}) << "in their order";
   }
 }
 
