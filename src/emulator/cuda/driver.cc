@@ -140,7 +140,10 @@ void Driver::DestroyContext(std::unique_lock<std::mutex>& lock, const std::share
   context->legacy.reset();
   kernels.RemoveIf([&](const Kernel& one) { return one.module->context == context; });
   modules.RemoveIf([&](const Module& one) { return one.context == context; });
-  events.RemoveIf([&](const Event& one) { return one.context == context; });
+  events.RemoveIf([&](const Event& one) { return one.context == context; },
+                  [&](std::shared_ptr<Event> one) {
+                    if (strict_) ended_events_.push_back(std::move(one));
+                  });
   FreeBlocksOf(lock, *context);
 }
 
@@ -177,6 +180,15 @@ void Driver::FreeGraphPieces(std::unique_lock<std::mutex>& lock, std::uint32_t c
   lock.unlock();
   if (bytes > 0) GiveRoom(card, bytes);
   lock.lock();
+}
+
+std::shared_ptr<Event> Driver::FindEvent(Handle handle) const {
+  const auto is_it = [handle](const auto& one) { return one.get() == handle; };
+  if (strict_ && std::ranges::any_of(ended_events_, is_it)) {
+    std::fprintf(stderr, "weir: a call with an event of a context that has ended\n");
+    std::abort();
+  }
+  return events.Find(handle);
 }
 
 // -- Streams ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <list>
 #include <memory>
@@ -64,6 +65,10 @@ class Driver {
   /// Ends all that belongs to the context, and what graphs keep of its device. The handle stays valid. Memory of pools
   /// lasts until it is freed, as cudaDeviceReset's description says.
   Result ResetContext(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Context>& context);
+
+  /// Requires the lock. With WEIR_EMULATED_CUDA_STRICT=1, an event of a context that has ended ends the program, as it
+  /// may on a real driver. Its handle is not used again then.
+  [[nodiscard]] std::shared_ptr<Event> FindEvent(Handle handle) const;
 
   // Streams. They require the lock.
   /// Null: there is no such stream, or there are too many streams.
@@ -185,6 +190,8 @@ class Driver {
   // A block that has ended is forgotten when another begins in its place.
   std::map<Pointer, std::weak_ptr<GraphBlock>> graph_blocks_;
   std::size_t stream_count_ = 0;
+  const bool strict_ = std::getenv("WEIR_EMULATED_CUDA_STRICT") != nullptr;
+  std::vector<std::shared_ptr<Event>> ended_events_;  // if strict_
 };
 
 /// The stack of a thread's contexts; the last is current. Plain data, because threads use it until they have ended.

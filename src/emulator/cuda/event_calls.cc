@@ -13,7 +13,7 @@ namespace {
 Result Record(Handle handle, Where where) {
   return CallInStream(where, [&](Driver& driver, const std::shared_ptr<Stream>& stream) {
     const auto lock = driver.Lock();
-    const std::shared_ptr<Event> event = driver.events.Find(handle);
+    const std::shared_ptr<Event> event = driver.FindEvent(handle);
     if (event == nullptr || event->context != OwnerOf(stream->context)) return kInvalidHandle;
     if (Driver::LegacyIsUnknown(*stream)) return driver.RefuseIfCapturing(*stream);
     if (stream->capture && stream->capture->invalid) return kCaptureInvalidated;
@@ -30,7 +30,7 @@ template <typename Body>
 Result AskEvent(Handle handle, Body body) {
   return CallInContext([&](Driver& driver, const std::shared_ptr<Context>& context) {
     auto lock = driver.Lock();
-    const std::shared_ptr<Event> event = driver.events.Find(handle);
+    const std::shared_ptr<Event> event = driver.FindEvent(handle);
     if (event == nullptr) return kInvalidHandle;
     if (event->captured_in != nullptr) return kCapturedEvent;
     if (const Result error = driver.RefuseWhileCapturing(); error != kSuccess) return error;
@@ -88,7 +88,7 @@ WEIR_EXPORT Result cuEventElapsedTime(float* ms, Handle start, Handle end) {
     constexpr double kNsPerMs = 1e6;
     if (ms == nullptr) return kInvalidValue;
     const auto lock = driver.Lock();
-    const std::shared_ptr<Event> from = driver.events.Find(start), until = driver.events.Find(end);
+    const std::shared_ptr<Event> from = driver.FindEvent(start), until = driver.FindEvent(end);
     for (const auto& event : {from, until}) {
       if (event == nullptr || !event->timed || !event->recorded) return kInvalidHandle;
       if (event->captured_in != nullptr) return kCapturedEvent;

@@ -184,7 +184,16 @@ class Registry {
   }
   template <typename Condition>
   void RemoveIf(Condition condition) {
-    std::erase_if(objects_, [&](const auto& one) { return condition(*one.second); });
+    RemoveIf(condition, [](const auto&) {});
+  }
+  /// `take` gets each object that is removed.
+  template <typename Condition, typename Take>
+  void RemoveIf(Condition condition, Take take) {
+    std::erase_if(objects_, [&](auto& one) {
+      const bool ends = condition(*one.second);
+      if (ends) take(one.second);
+      return ends;
+    });
   }
   template <typename Visit>
   void ForEach(Visit visit) const {

@@ -26,7 +26,7 @@ Result Synchronize(Where where) {
 Result WaitEvent(Where where, Handle handle) {
   return CallInStream(where, [&](Driver& driver, const std::shared_ptr<Stream>& stream) {
     const auto lock = driver.Lock();
-    const std::shared_ptr<Event> event = driver.events.Find(handle);
+    const std::shared_ptr<Event> event = driver.FindEvent(handle);
     if (event == nullptr) return kInvalidHandle;
     if (event->captured_in != nullptr || stream->capture) {
       // A wait within the stream that captures changes nothing: its graph is in order.
