@@ -129,6 +129,13 @@ void AfterCudaWork(weir_shim_pass* pass) {
 void ReportCudaTime(unsigned made, unsigned known, long long gpu_ns) {
   if (CudaShim* cuda = Cuda()) cuda->ReportTime(made, known, gpu_ns);
 }
+int CudaCharges() {
+  CudaShim* cuda = Cuda();
+  return cuda != nullptr && cuda->Charges() ? 1 : 0;
+}
+void SettleCuda() {
+  if (CudaShim* cuda = Cuda()) cuda->Settle();
+}
 
 int ClaimCudaMemory(unsigned long long bytes) {
   CudaShim* cuda = Cuda();
@@ -160,7 +167,8 @@ WEIR_SHIM_EXPORT const weir_vulkan_hooks* weir_vulkan_shim_hooks(void) {
 }
 
 WEIR_SHIM_EXPORT const weir_cuda_hooks* weir_cuda_shim_hooks(void) {
-  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork,    &AfterCudaWork, &ReportCudaTime,
+  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork,    &AfterCudaWork,
+                                         &ReportCudaTime,         &CudaCharges,       &SettleCuda,
                                          &ClaimCudaMemory,        &ReleaseCudaMemory, &UsedCudaMemory};
   return CatchForks() ? &kHooks : nullptr;
 }

@@ -56,6 +56,28 @@ for _ in range(40):
 """
 
 
+# Two long kernels, then a wait, which is the program's last call, or the end of the context; that three times.
+ENDS = ("wait", "copy", "destroy", "reset", "release")
+ENDING = PROGRAM + """
+end, device = sys.argv[1], 0
+primary = end in ("reset", "release")
+for _ in range(1 if end in ("wait", "copy") else 3):
+    if end not in ("wait", "copy"):
+        context = made(cuda.cuDevicePrimaryCtxRetain if primary else cuda.cuCtxCreate_v2, *(() if primary else (0,)), device)
+        right(cuda.cuCtxSetCurrent(context))
+        module = made(cuda.cuModuleLoad, os.environ["CUDA_LOOP_IMAGE"].encode())
+        kernels = {"long_tick": made(cuda.cuModuleGetFunction, module, b"long_tick")}
+        right(cuda.cuMemAlloc_v2(byref(buffer), c_size_t(4 * count)), "cuMemAlloc_v2")
+    for _ in range(2): right(launch("long_tick"), "a launch")
+    if end == "wait": right(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
+    if end == "copy": values()
+    if end == "destroy": right(cuda.cuCtxDestroy_v2(context), "cuCtxDestroy_v2")
+    if end == "reset": right(cuda.cuDevicePrimaryCtxReset_v2(0), "cuDevicePrimaryCtxReset_v2")
+    if primary: right(cuda.cuDevicePrimaryCtxRelease_v2(0), "cuDevicePrimaryCtxRelease_v2")
+os._exit(0)
+"""
+
+
 class Cuda(emulated.WithEmulatedNode):
     prompt_if_permitted = True
     description = emulated.CARD + emulated.LONG_FRAMES + KERNELS
@@ -119,6 +141,19 @@ class Cuda(emulated.WithEmulatedNode):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 charged_ms = self.node.vgpu(name)["totals"]["gpu_ns"] / 1e6
                 self.assertTrue(150 < charged_ms < 260, f"{charged_ms} ms of 200")
+
+    def test_the_last_work_is_charged_and_contexts_that_end_take_their_events_with_them(self):
+        self.stop_account()
+        for name in ENDS:
+            with self.subTest(name):
+                self.node.create(name)
+                done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", name, "--", sys.executable, "-c",
+                                       ENDING, name], capture_output=True, text=True, timeout=e2e.PATIENCE,
+                                      env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE, "WEIR_EMULATED_CUDA_STRICT": "1"})
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                charged_ms = self.node.vgpu(name)["totals"]["gpu_ns"] / 1e6
+                lives = 1 if name in ("wait", "copy") else 3
+                self.assertTrue(190 * lives < charged_ms < 230 * lives, f"{charged_ms} ms of {200 * lives}")
 
     def test_caps_hold(self):
         self.node.policy("cap")

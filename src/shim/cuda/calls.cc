@@ -8,6 +8,8 @@
 
 #include "platform/clock.h"
 #include "shim/common/open_shim.h"
+#include "shim/cuda/aside.h"
+#include "shim/cuda/captures.h"
 #include "shim/cuda/contexts.h"
 #include "shim/cuda/graph_memory.h"
 #include "shim/cuda/not_cancelled.h"
@@ -23,7 +25,6 @@ const weir_cuda_hooks* Hooks() {
 
 namespace {
 
-std::atomic<int> captures{0};
 /// The driver's own calls, and those of Weir, do not pass the gate.
 thread_local int inside = 0;
 
@@ -32,29 +33,11 @@ struct Where {
   bool per_thread = false;
 };
 
-/// While a stream captures, calls of other threads may be forbidden to what Weir does with events. They are not in this
-/// mode.
-class RelaxedCapture {
- public:
-  /// `asks`: Weir is going to ask about events, which another thread's capture forbids from one moment to the next.
-  explicit RelaxedCapture(bool asks) : needed_(asks || captures.load(std::memory_order_relaxed) > 0) { Exchange(); }
-  ~RelaxedCapture() { Exchange(); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  void Exchange() {
-    if (needed_) Driver<CudaResult(int*)>(kCall_cuThreadExchangeStreamCaptureMode)(&mode_);
-  }
-  static constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
-  const bool needed_;
-  int mode_ = kRelaxed;
-};
-
 /// One call that puts work on the device.
 class Work {
  public:
-  explicit Work(Where where) : hooks_(inside == 0 ? Hooks() : nullptr) {
+  /// `waits`: the call may return when earlier work has ended, too.
+  explicit Work(Where where, bool waits = false) : hooks_(inside == 0 ? Hooks() : nullptr), waits_(waits) {
     if (hooks_ == nullptr) return;
     ++inside;
     const int error_number = errno;
@@ -67,6 +50,7 @@ class Work {
       const RelaxedCapture relaxed(false);
       const InContext in(stream_->context(), context_);
       stream_->Begin(ends_batch_);
+      if (waits_) called_ns_ = platform::NowNs();
     }
     errno = error_number;
   }
@@ -79,6 +63,7 @@ class Work {
       const InContext in(stream_->context(), context_);
       stream_->End(ends_batch_, ends_batch_ ? platform::NowNs() : 0);
       hooks_->after_work(&pass_);
+      if (waits_) Aside([this] { Settle(stream_->clock(), AfterWaitOf(platform::NowNs() - called_ns_)); });
     }
     --inside;
     errno = error_number;
@@ -90,6 +75,8 @@ class Work {
   const weir_cuda_hooks* const hooks_;
   CudaHandle context_ = nullptr;  // the thread's
   Stream* stream_ = nullptr;
+  const bool waits_;
+  std::int64_t called_ns_ = 0;  // if it waits
   bool ends_batch_ = false;
   weir_shim_pass pass_;
 };
@@ -101,23 +88,31 @@ using namespace weir::shim::cuda;  // NOLINT(google-build-using-namespace): for 
 
 #define WEIR_EXPORT extern "C" __attribute__((visibility("default")))
 // NOLINTBEGIN(readability-identifier-naming, bugprone-macro-parentheses): the names are the driver's
-#define WEIR_ONE(name, stream, per_thread, parameters, arguments) \
-  WEIR_EXPORT CudaResult name parameters {                        \
-    const Work work({stream, per_thread});                        \
-    return Driver<CudaResult parameters>(kCall_##name) arguments; \
+#define WEIR_WORK(name, stream, per_thread, waits, parameters, arguments) \
+  WEIR_EXPORT CudaResult name parameters {                                \
+    const Work work({stream, per_thread}, waits);                         \
+    return Driver<CudaResult parameters>(kCall_##name) arguments;         \
   }
+#define WEIR_ONE(name, stream, parameters, arguments) WEIR_WORK(name, stream, false, false, parameters, arguments)
 /// Copies and memsets that return when they have been done, or at once.
-#define WEIR_SYNC(name, parameters, arguments)          \
-  WEIR_ONE(name, nullptr, false, parameters, arguments) \
-  WEIR_ONE(name##_ptds, nullptr, true, parameters, arguments)
-#define WEIR_ASYNC(name, stream, parameters, arguments) \
-  WEIR_ONE(name, stream, false, parameters, arguments)  \
-  WEIR_ONE(name##_ptsz, stream, true, parameters, arguments)
+#define WEIR_SYNC(name, parameters, arguments)                 \
+  WEIR_WORK(name, nullptr, false, true, parameters, arguments) \
+  WEIR_WORK(name##_ptds, nullptr, true, true, parameters, arguments)
+#define WEIR_ASYNC(name, stream, parameters, arguments)        \
+  WEIR_WORK(name, stream, false, false, parameters, arguments) \
+  WEIR_WORK(name##_ptsz, stream, true, false, parameters, arguments)
 
 /// The first members of CUlaunchConfig.
 struct LaunchConfig {
   unsigned sizes[7];
   CudaHandle stream;
+};
+/// CUDA_LAUNCH_PARAMS: one device's part of a launch on several.
+struct LaunchOnDevice {
+  CudaHandle kernel;
+  unsigned sizes[7];
+  CudaHandle stream;
+  void** parameters;
 };
 
 WEIR_ASYNC(cuLaunchKernel, stream,
@@ -131,11 +126,11 @@ WEIR_ASYNC(cuLaunchCooperativeKernel, stream,
            (CudaHandle kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
             unsigned block_z, unsigned shared_bytes, CudaHandle stream, void** parameters),
            (kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters))
-WEIR_ONE(cuLaunchCooperativeKernelMultiDevice, nullptr, false, (void* launches, unsigned count, unsigned flags),
-         (launches, count, flags))
-WEIR_ONE(cuLaunch, nullptr, false, (CudaHandle kernel), (kernel))
-WEIR_ONE(cuLaunchGrid, nullptr, false, (CudaHandle kernel, int width, int height), (kernel, width, height))
-WEIR_ONE(cuLaunchGridAsync, stream, false, (CudaHandle kernel, int width, int height, CudaHandle stream),
+WEIR_ONE(cuLaunchCooperativeKernelMultiDevice, launches != nullptr && count > 0 ? launches->stream : nullptr,
+         (LaunchOnDevice * launches, unsigned count, unsigned flags), (launches, count, flags))
+WEIR_ONE(cuLaunch, nullptr, (CudaHandle kernel), (kernel))
+WEIR_ONE(cuLaunchGrid, nullptr, (CudaHandle kernel, int width, int height), (kernel, width, height))
+WEIR_ONE(cuLaunchGridAsync, stream, (CudaHandle kernel, int width, int height, CudaHandle stream),
          (kernel, width, height, stream))
 /// What the graph's nodes allocate is claimed before the gate is passed.
 #define WEIR_LAUNCH_GRAPH(name, per_thread)                                                            \
@@ -229,7 +224,7 @@ WEIR_ASYNC(cuMemsetD2D32Async, stream,
 
 #define WEIR_BEGIN_CAPTURE(name, parameters, arguments)                              \
   WEIR_EXPORT CudaResult name parameters {                                           \
-    captures.fetch_add(1, std::memory_order_relaxed);                                \
+    CountCapture();                                                                  \
     const CudaResult result = Driver<CudaResult parameters>(kCall_##name) arguments; \
     if (result != kSuccess) captures.fetch_sub(1, std::memory_order_relaxed);        \
     return result;                                                                   \

@@ -3,53 +3,15 @@
 // asked for it. A claim that the limit refuses fails as the driver's own lack of memory does.
 #pragma once
 
-#include <pthread.h>
-
-#include <atomic>
-#include <cerrno>
 #include <cstdint>
 #include <utility>
 
 #include "shim/cuda/allocations.h"
-#include "shim/cuda/not_cancelled.h"
+#include "shim/cuda/aside.h"
+#include "shim/cuda/of_process.h"
 #include "shim/cuda/streams.h"
 
 namespace weir::shim::cuda {
-
-/// Runs code of Weir's in a thread of the program. Lack of host memory there does not end the program; the memory in
-/// question is then not counted.
-template <typename Body>
-void Aside(Body body) noexcept {
-  const int error_number = errno;
-  const NotCancelled not_cancelled;
-  try {
-    body();
-  } catch (...) {
-  }
-  errno = error_number;
-}
-
-/// An object that the process has one of. Never destroyed, because threads of the program may call the driver while the
-/// program exits. A child of a fork begins with a new one: the driver knows nothing there, and the state of locks is
-/// unknown.
-template <typename Type>
-class OfProcess {
- public:
-  static Type& Get() {
-    static const bool kForgotten =
-        ::pthread_atfork(nullptr, nullptr, [] { instance.store(nullptr, std::memory_order_relaxed); }) == 0;
-    static_cast<void>(kForgotten);
-    Type* present = instance.load(std::memory_order_acquire);
-    if (present != nullptr) return *present;
-    auto* made = new Type;
-    if (instance.compare_exchange_strong(present, made, std::memory_order_acq_rel)) return *made;
-    delete made;
-    return *present;
-  }
-
- private:
-  static inline std::atomic<Type*> instance{nullptr};
-};
 
 /// What the process holds.
 inline Allocations& Held() { return OfProcess<Allocations>::Get(); }

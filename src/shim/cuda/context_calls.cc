@@ -5,6 +5,7 @@
 //   cuDevicePrimaryCtxRetain, cuGreenCtxCreate ── releases, cuGreenCtxDestroy, as often ──▶ ended
 //
 // The driver counts the users of primary contexts, and is asked. It does not say how many a context of cuCtxCreate has.
+// Before a context ends, its work is awaited and charged, because its events end with it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,11 +24,18 @@ using ContextsLock = std::lock_guard<platform::Mutex>;
 
 /// The handle of each device's primary context. Null: the device has none.
 std::array<std::atomic<CudaHandle>, 64> primary_contexts{};
+/// How often the program has retained it and not released it, green contexts included.
+std::array<std::atomic<int>, 64> primary_users{};
 
 std::atomic<CudaHandle>* PrimaryOf(int device) {
   return device >= 0 && static_cast<std::size_t>(device) < primary_contexts.size()
              ? &primary_contexts[static_cast<std::size_t>(device)]
              : nullptr;
+}
+
+void CountUsers(int device, int more) {
+  if (PrimaryOf(device) != nullptr)
+    primary_users[static_cast<std::size_t>(device)].fetch_add(more, std::memory_order_relaxed);
 }
 
 struct Green {
@@ -52,6 +60,23 @@ bool IsActive(int device) {
          active != 0;
 }
 
+/// Before the driver is asked to end a context.
+void EndMeasuring(CudaHandle context) {
+  if (context == nullptr) return;
+  Aside([context] {
+    Settle(context, {.open_batches = true, .awaits = true});
+    ForgetContext(context);
+  });
+}
+
+/// The same of a device's primary context, if its last user ends or `reset`.
+void EndMeasuringPrimary(int device, bool reset) {
+  const std::atomic<CudaHandle>* const primary = PrimaryOf(device);
+  if (primary != nullptr &&
+      (reset || primary_users[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) <= 1))
+    EndMeasuring(primary->load());
+}
+
 /// The primary context has ended, and with `reset` the device's green ones too. Their handles may be other contexts'.
 void ForgetContexts(int device, CudaHandle context, bool reset) {
   if (std::atomic<CudaHandle>* const primary = PrimaryOf(device)) {
@@ -70,9 +95,9 @@ void ForgetContexts(int device, CudaHandle context, bool reset) {
 void PrimaryEnded(int device, bool reset, std::uint64_t before) {
   std::atomic<CudaHandle>* const primary = PrimaryOf(device);
   const CudaHandle context = primary != nullptr ? primary->load() : nullptr;
-  ForgetStreams();
   if (!reset && (context == nullptr || IsActive(device))) return;
   Aside([&] {
+    ForgetContext(context);
     ForgetContexts(device, context, reset);
     if (context != nullptr) EndContext(context, before);
     if (reset) ForgetExecutables(device);
@@ -91,6 +116,16 @@ void NotePrimary(int device) {
   Driver<CudaResult(int)>(kCall_cuDevicePrimaryCtxRelease_v2)(device);
 }
 
+bool IsAttached(CudaHandle context) {
+  bool is = false;
+  Aside([&] {
+    Notes& notes = AllNotes();
+    const ContextsLock lock(notes.mutex);
+    is = std::find(notes.attached.begin(), notes.attached.end(), context) != notes.attached.end();
+  });
+  return is;
+}
+
 /// Whether the context has been attached to; one such use is over now.
 bool EndUse(CudaHandle context) {
   bool found = false;
@@ -106,8 +141,8 @@ bool EndUse(CudaHandle context) {
 
 /// After the driver has ended a context, whatever its number of users.
 void ContextEnded(CudaHandle context, std::uint64_t before) {
-  ForgetStreams();
   Aside([&] {
+    ForgetContext(context);
     Notes& notes = AllNotes();
     {
       const ContextsLock lock(notes.mutex);
@@ -143,6 +178,7 @@ using namespace weir::shim::cuda;  // NOLINT(google-build-using-namespace): for 
 #define WEIR_DESTROY(name)                                                           \
   WEIR_EXPORT CudaResult name(CudaHandle context) {                                  \
     const std::uint64_t before = NextBlock();                                        \
+    EndMeasuring(context);                                                           \
     const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(context); \
     if (result == kSuccess && context != nullptr) ContextEnded(context, before);     \
     return result;                                                                   \
@@ -163,6 +199,7 @@ WEIR_EXPORT CudaResult cuCtxAttach(CudaHandle* context, unsigned flags) {
 
 WEIR_EXPORT CudaResult cuCtxDetach(CudaHandle context) {
   const std::uint64_t before = NextBlock();
+  if (!IsAttached(context)) EndMeasuring(context);
   const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_cuCtxDetach)(context);
   if (result == kSuccess && context != nullptr && !EndUse(context)) ContextEnded(context, before);
   return result;
@@ -172,13 +209,16 @@ WEIR_EXPORT CudaResult cuDevicePrimaryCtxRetain(CudaHandle* context, int device)
   const CudaResult result = Driver<CudaResult(CudaHandle*, int)>(kCall_cuDevicePrimaryCtxRetain)(context, device);
   if (result != kSuccess) return result;
   if (std::atomic<CudaHandle>* const primary = PrimaryOf(device)) primary->store(*context);
+  CountUsers(device, 1);
   return result;
 }
 
 #define WEIR_END_PRIMARY(name, reset)                                        \
   WEIR_EXPORT CudaResult name(int device) {                                  \
     const std::uint64_t before = NextBlock();                                \
+    EndMeasuringPrimary(device, reset);                                      \
     const CudaResult result = Driver<CudaResult(int)>(kCall_##name)(device); \
+    if (result == kSuccess && !(reset)) CountUsers(device, -1);              \
     if (result == kSuccess) PrimaryEnded(device, reset, before);             \
     return result;                                                           \
   }
@@ -192,6 +232,7 @@ WEIR_EXPORT CudaResult cuGreenCtxCreate(CudaHandle* green, CudaHandle resources,
       green, resources, device, flags);
   if (result != kSuccess) return result;
   NotePrimary(device);
+  CountUsers(device, 1);
   CudaHandle context = nullptr;
   if (Driver<CudaResult(CudaHandle*, CudaHandle)>(kCall_cuCtxFromGreenCtx)(&context, *green) != kSuccess)
     context = nullptr;
@@ -216,8 +257,11 @@ WEIR_EXPORT CudaResult cuGreenCtxDestroy(CudaHandle green) {
     ended = *one;
     notes.greens.erase(one);  // before the driver gives its handle to another thread
   });
+  EndMeasuringPrimary(ended.device, false);
   const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_cuGreenCtxDestroy)(green);
   if (result == kSuccess) {
+    CountUsers(ended.device, -1);
+    Aside([&] { ForgetContext(ended.context); });
     PrimaryEnded(ended.device, false, before);
   } else if (ended.green != nullptr) {
     Aside([&] {
@@ -229,11 +273,11 @@ WEIR_EXPORT CudaResult cuGreenCtxDestroy(CudaHandle green) {
   return result;
 }
 
-#define WEIR_DESTROY_STREAM(name)                                                   \
-  WEIR_EXPORT CudaResult name(CudaHandle stream) {                                  \
-    const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(stream); \
-    if (result == kSuccess) ForgetStreams();                                        \
-    return result;                                                                  \
+/// The stream is forgotten before, because another thread's wait may record an event in it.
+#define WEIR_DESTROY_STREAM(name)                                \
+  WEIR_EXPORT CudaResult name(CudaHandle stream) {               \
+    Aside([stream] { ForgetStream(KeyOf(stream, false)); });     \
+    return Driver<CudaResult(CudaHandle)>(kCall_##name)(stream); \
   }
 WEIR_DESTROY_STREAM(cuStreamDestroy)
 WEIR_DESTROY_STREAM(cuStreamDestroy_v2)

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
-#define WEIR_CUDA_HOOKS_VERSION 2u
+#define WEIR_CUDA_HOOKS_VERSION 3u
 
 /* The stream of a call. */
 typedef struct weir_cuda_stream {
@@ -38,6 +38,10 @@ typedef struct weir_cuda_hooks {
   /* Measured spans of work: how many more have begun, how many more have a known GPU time, and the sum of these times.
    */
   void (*report_time)(unsigned made, unsigned known, long long gpu_ns);
+  /* Whether what is reported now is charged: a daemon is there. */
+  int (*charges)(void);
+  /* Charges what was reported since the last passage. After a wait of the program, because no other call may follow. */
+  void (*settle)(void);
   /* Before an allocation. 0: the vGPU's limit has no room for it. */
   int (*claim_memory)(unsigned long long bytes);
   /* After memory was freed, or an allocation has failed. */

@@ -319,6 +319,8 @@ const weir_cuda_hooks* Hooks() {
       .before_work = nullptr,
       .after_work = nullptr,
       .report_time = nullptr,
+      .charges = nullptr,
+      .settle = nullptr,
       .claim_memory =
           [](unsigned long long bytes) {
             if (gate.claiming) gate.claiming();
@@ -336,7 +338,9 @@ const weir_cuda_hooks* Hooks() {
 }
 
 bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
-void ForgetStreams() {}
+void ForgetStream(const StreamKey& /*key*/) {}
+void ForgetContext(CudaHandle /*context*/) {}
+void Settle(CudaHandle /*context*/, Reading /*reading*/) {}
 StreamKey KeyOf(CudaHandle handle, bool /*per_thread_default*/) {
   return {.context = driver.context, .handle = handle};
 }

@@ -3,14 +3,10 @@
 
 #include <algorithm>
 #include <ctime>
-#include <iterator>
-#include <map>
-#include <memory>
 #include <mutex>
 
 #include "core/schedule/batch_bounds.h"
 #include "platform/clock.h"
-#include "platform/mutex.h"
 #include "shim/cuda/contexts.h"
 
 namespace weir::shim::cuda {
@@ -19,8 +15,6 @@ namespace {
 using Lock = std::lock_guard<platform::Mutex>;
 using platform::NowNs;
 
-constexpr double kNsPerMs = 1e6;
-constexpr std::int64_t kRenewNs = 1'000'000'000;
 /// A program whose kernel waits for a later call of the program would never continue without a bound.
 constexpr std::int64_t kAwaitMostNs = 1'000'000'000;
 /// Below this time a sleep would take longer than what is waited for.
@@ -31,138 +25,15 @@ constexpr std::int64_t kAwaitSliceMostNs = 1'000'000;
 constexpr std::int64_t kLongNs = 4'000'000;
 /// A context that has failed for good refuses every event.
 constexpr int kFailuresMost = 16;
-/// Streams beyond this number are not measured, and their calls pass no gate.
-constexpr std::size_t kStreamsMost = 1024;
-
-/// Streams that have no object of the program's.
-const CudaHandle kLegacy = reinterpret_cast<CudaHandle>(std::uintptr_t{1}),
-                 kPerThread = reinterpret_cast<CudaHandle>(std::uintptr_t{2});
-
-/// Increases when handles of streams may have been used again.
-std::atomic<unsigned> streams_forgotten{0};
-
-CudaResult Query(CudaHandle event) { return Driver<CudaResult(CudaHandle)>(kCall_cuEventQuery)(event); }
-
-struct Context {
-  explicit Context(CudaHandle handle) : clock(handle) {}
-  ContextClock clock;
-  char renderer[256] = "";
-};
-
-// Never freed: a program may make calls until it ends.
-struct Known {
-  platform::Mutex mutex;
-  std::map<CudaHandle, Context*> contexts;
-  std::map<StreamKey, Stream*> streams;
-};
-Known& Registry() {
-  static auto* known = new Known;
-  return *known;
-}
-
-Context* ContextOf(Known& known, const StreamKey& key) {
-  Context*& context = known.contexts[key.context];
-  if (context != nullptr) return context;
-  context = new Context(key.context);
-  const InContext in(key.context, CurrentContext());
-  int device = 0;
-  if (Driver<CudaResult(int*)>(kCall_cuCtxGetDevice)(&device) != kSuccess ||
-      Driver<CudaResult(char*, int, int)>(kCall_cuDeviceGetName)(context->renderer, sizeof context->renderer, device) !=
-          kSuccess)
-    context->renderer[0] = '\0';
-  return context;
-}
 
 void AwaitOf(const void* key, int shares) { static_cast<Stream*>(const_cast<void*>(key))->Await(shares != 0); }
 
 }  // namespace
 
-CudaResult ContextClock::TimeOf(CudaHandle event, double& ns) const {
-  float ms = 0;
-  const CudaResult result =
-      Driver<CudaResult(float*, CudaHandle, CudaHandle)>(kCall_cuEventElapsedTime)(&ms, references_[0], event);
-  ns = origin_ns_ + static_cast<double>(ms) * kNsPerMs;
-  return result;
-}
-
-void ContextClock::Renew(CudaHandle stream, std::int64_t now_ns) {
-  const Lock lock(mutex_);
-  if (references_[0] != nullptr && (renewing_ || now_ns - renewed_ns_ < kRenewNs)) return;
-  CudaHandle& reference = references_[references_[0] == nullptr ? 0 : 1];
-  if (reference == nullptr && Driver<CudaResult(CudaHandle*, unsigned)>(kCall_cuEventCreate)(&reference, 0) != kSuccess)
-    return;
-  if (Driver<CudaResult(CudaHandle, CudaHandle)>(kCall_cuEventRecord)(reference, stream) != kSuccess) return;
-  renewing_ = &reference == &references_[1];
-  renewed_ns_ = now_ns;
-}
-
-ContextClock::Answer ContextClock::TimesOf(CudaHandle begin, CudaHandle end, Window& window) {
-  const Lock lock(mutex_);
-  if (references_[0] == nullptr) return Answer::kLater;
-  CudaResult result = TimeOf(begin, window.begin_ns);
-  if (result == kSuccess) result = TimeOf(end, window.end_ns);
-  if (result == kNotReady) return Answer::kLater;
-  if (result != kSuccess) {
-    // After the program has reset its context, another one may have the same handle, but not the events.
-    const CudaResult reference = Query(references_[0]);
-    if (reference != kSuccess && reference != kNotReady) {
-      references_ = {};
-      origin_ns_ = 0;
-      renewing_ = false;
-      charged_count_ = 0;
-      floor_ns_ = kNever;
-    }
-    return Answer::kFailed;
-  }
-  if (double next_ns = 0;
-      renewing_ && Query(references_[1]) == kSuccess && TimeOf(references_[1], next_ns) == kSuccess) {
-    std::swap(references_[0], references_[1]);
-    origin_ns_ = next_ns;
-    renewing_ = false;
-  }
-  return Answer::kTime;
-}
-
-// Takes free time from the end of the window backwards, so that the amounts of several streams add up, although it is
-// not known when within the window the device worked for which.
-std::int64_t ContextClock::Charge(const Window& window, double work_ns) {
-  const Lock lock(mutex_);
-  std::array<Window, kChargedMost + 1> taken{};
-  std::size_t count = 0;
-  work_ns = std::max(work_ns, 0.0);  // a charge is never taken back
-  double left_ns = work_ns, until_ns = window.end_ns;
-  const auto take = [&](double from_ns) {
-    from_ns = std::max({from_ns, window.begin_ns, floor_ns_, until_ns - left_ns});
-    if (from_ns >= until_ns) return;
-    taken[count++] = {from_ns, until_ns};
-    left_ns -= until_ns - from_ns;
-  };
-  for (std::size_t i = charged_count_; i-- > 0 && left_ns > 0 && until_ns > window.begin_ns;) {
-    if (charged_[i].begin_ns >= until_ns) continue;
-    take(charged_[i].end_ns);
-    until_ns = std::min(until_ns, charged_[i].begin_ns);
-  }
-  if (left_ns > 0) take(kNever);
-  // Joins what was taken with what was charged before; of too many intervals the earliest are forgotten.
-  std::array<Window, 2 * kChargedMost + 1> all{};
-  std::merge(charged_.begin(), charged_.begin() + charged_count_, std::make_reverse_iterator(taken.begin() + count),
-             taken.rend(), all.begin(), [](const Window& a, const Window& b) { return a.begin_ns < b.begin_ns; });
-  std::size_t joined = 0;
-  for (std::size_t i = 0; i < charged_count_ + count; ++i) {
-    if (joined > 0 && all[i].begin_ns <= all[joined - 1].end_ns)
-      all[joined - 1].end_ns = std::max(all[joined - 1].end_ns, all[i].end_ns);
-    else
-      all[joined++] = all[i];
-  }
-  const std::size_t forgotten = joined > kChargedMost / 2 ? joined - kChargedMost / 2 : 0;
-  if (forgotten > 0) floor_ns_ = std::max(floor_ns_, all[forgotten - 1].end_ns);
-  charged_count_ = joined - forgotten;
-  std::copy_n(all.begin() + forgotten, charged_count_, charged_.begin());
-  return static_cast<std::int64_t>(work_ns - std::max(left_ns, 0.0));
-}
-
 Stream::Stream(ContextClock& clock, CudaHandle handle, const char* renderer)
-    : clock_(clock), handle_(handle), place_{this, renderer, &AwaitOf} {}
+    : clock_(clock), place_{this, renderer, &AwaitOf}, handle_(handle) {
+  clock_.Add(*this);
+}
 
 bool Stream::Record(std::size_t& event) {
   CudaHandle& handle = events_[next_event_];
@@ -178,14 +49,14 @@ bool Stream::Record(std::size_t& event) {
 
 bool Stream::Complete(std::size_t event) {
   if (event == kNone) return true;
-  const CudaResult result = Query(events_[event]);
+  const CudaResult result = QueryEvent(events_[event]);
   broken_ = broken_ || (result != kSuccess && result != kNotReady);
   return result == kSuccess;
 }
 
 void Stream::StartAgain() {
   events_.fill(nullptr);
-  first_ = count_ = 0;
+  Forget(count_);
   dense_ = broken_ = false;
   sample_ = {};
   last_end_ = before_ = kNone;
@@ -204,14 +75,22 @@ void Stream::Begin(bool ends_batch) {
 }
 
 void Stream::End(bool ends_batch, std::int64_t now_ns) {
-  const Lock lock(mutex_);
-  if (broken_) return;
-  if (sample_.begin != kNone && sample_.end == kNone && !Record(sample_.end)) return;
-  if (!ends_batch || calls_ == 0) return;  // another thread's call has ended the batch
+  {
+    const Lock lock(mutex_);
+    if (!EndCall(ends_batch, now_ns)) return;
+  }
+  clock_.ReadOthers(*this);
+}
+
+bool Stream::EndCall(bool ends_batch, std::int64_t now_ns) {
+  if (broken_) return false;
+  if (sample_.begin != kNone && sample_.end == kNone && !Record(sample_.end)) return false;
+  if (!ends_batch || calls_ == 0) return false;  // another thread's call has ended the batch
   if (count_ == kSpans) Read();
   if (count_ < kSpans) EndBatch();  // else the batch goes on
   clock_.Renew(handle_, now_ns);
   Read();
+  return true;
 }
 
 void Stream::EndBatch() {
@@ -240,7 +119,15 @@ void Stream::EndBatch() {
 void Stream::Add(const Span& span) {
   spans_[(first_ + count_) % kSpans] = span;
   ++count_;
+  clock_.CountUnknown(1);
   if (const weir_cuda_hooks* hooks = Hooks()) hooks->report_time(1, 0, 0);
+}
+
+/// The device time of the earliest spans stays unknown, or is known.
+void Stream::Forget(std::size_t spans) {
+  first_ = (first_ + spans) % kSpans;
+  count_ -= spans;
+  clock_.CountUnknown(-static_cast<int>(spans));
 }
 
 bool Stream::Take(const Span& span, std::int64_t& taken_ns) {
@@ -275,8 +162,7 @@ void Stream::Read() {
     known_ns += taken_ns;
     failures_ = 0;
     ++known;
-    first_ = (first_ + 1) % kSpans;
-    --count_;
+    Forget(1);
   }
   const weir_cuda_hooks* hooks = Hooks();
   if (hooks != nullptr && known > 0) hooks->report_time(0, known, known_ns);
@@ -297,14 +183,21 @@ void Stream::Await(bool shares) {
 
 /// Waits until the event has come. False: it has not come in time.
 bool Stream::AwaitEvent(std::size_t Stream::*event, std::int64_t from_ns) {
+  return AwaitUntil(from_ns, [&] {
+    if (!broken_ && !Complete(this->*event)) return false;
+    if (event == &Stream::before_) before_ = kNone;
+    Read();
+    return true;
+  });
+}
+
+/// `condition` is asked with the mutex held. False: it has not become true in time.
+template <typename Condition>
+bool Stream::AwaitUntil(std::int64_t from_ns, Condition condition) {
   for (;;) {
     {
       const Lock lock(mutex_);
-      if (broken_ || Complete(this->*event)) {
-        if (event == &Stream::before_) before_ = kNone;
-        Read();
-        return true;
-      }
+      if (condition()) return true;
     }
     const std::int64_t waited_ns = NowNs() - from_ns;
     if (waited_ns > kAwaitMostNs) return false;
@@ -315,50 +208,51 @@ bool Stream::AwaitEvent(std::size_t Stream::*event, std::int64_t from_ns) {
   }
 }
 
-StreamKey KeyOf(CudaHandle handle, bool per_thread_default) {
-  static thread_local const char kThread = 0;
-  if (handle == nullptr) handle = per_thread_default ? kPerThread : kLegacy;
-  const bool is_default = handle == kLegacy || handle == kPerThread;
-  CudaHandle context = nullptr;
-  // A driver that lacks the function has streams of the current context only.
-  if (is_default || !DriverHas(kCall_cuStreamGetCtx) ||
-      Driver<CudaResult(CudaHandle, CudaHandle*)>(kCall_cuStreamGetCtx)(handle, &context) != kSuccess)
-    context = CurrentContext();
-  return {OwnerOf(context), handle, is_default ? context : nullptr, handle == kPerThread ? &kThread : nullptr};
+void Stream::TryRead() {
+  const std::unique_lock<platform::Mutex> lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock() && count_ > 0) Read();
 }
 
-void ForgetStreams() { streams_forgotten.fetch_add(1, std::memory_order_release); }
+void Stream::EndOpenBatch(std::uint64_t thread) {
+  const Lock lock(mutex_);
+  // The handle of a thread's default stream is that of the calling thread.
+  const bool may_record = thread_ == 0 || thread_ == thread;
+  // A sample without an end is a call that another thread makes now.
+  const bool calling = sample_.begin != kNone && sample_.end == kNone;
+  if (!broken_ && calls_ > 0 && may_record && !calling && count_ < kSpans) EndBatch();
+}
 
-Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
-  // Of the thread's last streams. A stream by its handle is the same in every context, but a default one is not.
-  struct Last {
-    CudaHandle context, handle;
-    unsigned forgotten;
-    Stream* stream;
-  };
-  static thread_local Last lasts[16]{};
-  if (handle == nullptr) handle = per_thread_default ? kPerThread : kLegacy;
-  const auto number = reinterpret_cast<std::uintptr_t>(handle);
-  Last& last = lasts[(number >> 4 ^ number >> 10) % std::size(lasts)];
-  const unsigned forgotten = streams_forgotten.load(std::memory_order_acquire);
-  if (last.stream != nullptr && last.context == current && last.handle == handle && last.forgotten == forgotten)
-    return last.stream;
-  const StreamKey key = KeyOf(handle, per_thread_default);
-  if (key.context == nullptr) return nullptr;
-  try {
-    Known& known = Registry();
-    const Lock lock(known.mutex);
-    Stream*& stream = known.streams[key];
-    if (stream == nullptr) {
-      if (known.streams.size() > kStreamsMost) return known.streams.erase(key), nullptr;
-      Context* owner = ContextOf(known, key);
-      stream = new Stream(owner->clock, handle, owner->renderer);
-    }
-    last = {current, handle, forgotten, stream};
-    return stream;
-  } catch (...) {
-    return nullptr;  // out of memory
-  }
+void Stream::ReadAll(bool awaits, std::int64_t from_ns) {
+  AwaitUntil(from_ns, [&] {
+    if (count_ > 0) Read();
+    return !awaits || broken_ || count_ == 0;
+  });
+}
+
+void Stream::Become(CudaHandle handle, std::uint64_t thread) {
+  const Lock lock(mutex_);
+  handle_ = handle;
+  thread_ = thread;
+}
+
+void Stream::Leave() {
+  const Lock lock(mutex_);
+  thread_ = kNobody;
+  dense_ = false;
+  failures_ = 0;
+  calls_ = sampled_call_ = 0;
+  sample_ = {};
+  last_end_ = before_ = kNone;
+  batch_ns_ = 0;
+  may_await_long_ = true;
+  call_ns_ = 0;
+}
+
+void Stream::Retire() {
+  const Lock lock(mutex_);
+  StartAgain();
+  broken_ = true;
+  failures_ = kFailuresMost;
 }
 
 InContext::InContext(CudaHandle context, CudaHandle current) {
@@ -369,13 +263,6 @@ InContext::InContext(CudaHandle context, CudaHandle current) {
 InContext::~InContext() {
   CudaHandle popped = nullptr;
   if (pushed_) Driver<CudaResult(CudaHandle*)>(kCall_cuCtxPopCurrent_v2)(&popped);
-}
-
-bool IsCapturing(CudaHandle handle, bool per_thread_default) {
-  int status = 0;
-  const CudaResult result = Driver<CudaResult(CudaHandle, int*)>(
-      per_thread_default ? kCall_cuStreamIsCapturing_ptsz : kCall_cuStreamIsCapturing)(handle, &status);
-  return result != kSuccess || status != 0;
 }
 
 }  // namespace weir::shim::cuda

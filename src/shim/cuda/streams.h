@@ -22,7 +22,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/schedule/batch_bounds.h"
 #include "platform/mutex.h"
+#include "shim/cuda/context_clock.h"
 #include "shim/cuda/driver.h"
 #include "shim/cuda/hooks.h"
 
@@ -30,44 +32,6 @@ namespace weir::shim::cuda {
 
 /// The shim's functions; null: the program runs without a gate.
 const weir_cuda_hooks* Hooks();
-
-/// What of a context's time was charged. Times are those of events, in ns since the context's first event.
-/// cuEventElapsedTime returns a float, so a near event is the reference.
-class ContextClock {
- public:
-  explicit ContextClock(CudaHandle context) : context_(context) {}
-  [[nodiscard]] CudaHandle context() const { return context_; }
-  /// Called after an event was recorded in `stream`, with that stream's context current. Renews the reference every
-  /// second.
-  void Renew(CudaHandle stream, std::int64_t now_ns);
-
-  enum class Answer { kTime, kLater, kFailed };
-  struct Window {
-    double begin_ns = 0, end_ns = 0;
-  };
-  /// The times of two events that have come. kLater: the reference has not come yet. kFailed: the driver does not know
-  /// the events.
-  Answer TimesOf(CudaHandle begin, CudaHandle end, Window& window);
-  /// Charges at most `work_ns` of the time in the window that no earlier charge has taken, and returns it.
-  std::int64_t Charge(const Window& window, double work_ns);
-
- private:
-  static constexpr double kNever = -1e18;  // before every event
-  static constexpr std::size_t kChargedMost = 64;
-
-  CudaResult TimeOf(CudaHandle event, double& ns) const;
-
-  const CudaHandle context_;
-  platform::Mutex mutex_;
-  std::array<CudaHandle, 2> references_{};  // the one in use, and the next one, which may not have come yet
-  double origin_ns_ = 0;                    // time of the reference in use
-  bool renewing_ = false;
-  std::int64_t renewed_ns_ = 0;
-  // What was charged: all before floor_ns_, and the intervals, which are sorted and disjoint.
-  double floor_ns_ = kNever;
-  std::array<Window, kChargedMost> charged_{};
-  std::size_t charged_count_ = 0;
-};
 
 class Stream {
  public:
@@ -78,15 +42,31 @@ class Stream {
 
   [[nodiscard]] const weir_cuda_stream& place() const { return place_; }
   [[nodiscard]] CudaHandle context() const { return clock_.context(); }
+  [[nodiscard]] ContextClock& clock() const { return clock_; }
   /// Before and after the driver's function. `ends_batch`: the call has passed the gate; only then `now_ns` counts.
   void Begin(bool ends_batch);
   void End(bool ends_batch, std::int64_t now_ns);
   /// Waits until the device has completed the batch before the last one, or, with `shares`, the last one too if it is
   /// long. For a limited time.
   void Await(bool shares);
+  /// Reads what is known, unless another thread works with the stream now.
+  void TryRead();
+  /// The same, and waits for the other thread. `awaits`: waits until all is known, until a limited time after
+  /// `from_ns`.
+  void ReadAll(bool awaits, std::int64_t from_ns);
+  /// Ends a batch without a passage, unless a call of another thread is under way. `thread`: that calls.
+  void EndOpenBatch(std::uint64_t thread);
+  /// The stream has ended. The object may become another stream of the context, and what is not known yet becomes
+  /// known.
+  void Leave();
+  void Become(CudaHandle handle, std::uint64_t thread);
+  /// The context ends: its events are not used any more.
+  void Retire();
 
  private:
+  friend class ContextClock;
   static constexpr std::size_t kNone = ~std::size_t{0};
+  static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
   static constexpr std::size_t kSpans = 64;
   static constexpr std::size_t kEvents = 3 * kSpans + 8;
   struct Span {
@@ -103,15 +83,22 @@ class Stream {
   /// False: not known yet, or the driver fails.
   bool Take(const Span& span, std::int64_t& taken_ns);
   [[nodiscard]] bool Complete(std::size_t event);
+  template <typename Condition>
+  bool AwaitUntil(std::int64_t from_ns, Condition condition);
   bool AwaitEvent(std::size_t Stream::*event, std::int64_t from_ns);
+  /// Whether the call has ended a batch.
+  bool EndCall(bool ends_batch, std::int64_t now_ns);
   void EndBatch();
   void StartAgain();
+  void Forget(std::size_t spans);
 
   ContextClock& clock_;
-  const CudaHandle handle_;
+  Stream* next_in_context_ = nullptr;
   weir_cuda_stream place_;
   // All members below are guarded by the mutex. An index of an event is kNone if there is no such event.
   platform::Mutex mutex_;
+  CudaHandle handle_;
+  std::uint64_t thread_ = 0;  // whose default stream it is; 0: it is not that of a thread; kNobody: it has ended
   std::array<CudaHandle, kEvents> events_{};
   std::size_t next_event_ = 0;
   std::array<Span, kSpans> spans_{};  // a ring of those that the device may not have completed
@@ -134,7 +121,7 @@ class Stream {
 struct StreamKey {
   CudaHandle context = nullptr, handle = nullptr;
   CudaHandle default_of = nullptr;  // of a default stream: its context, because each green one has its own
-  const void* thread = nullptr;     // of a per-thread default stream
+  std::uint64_t thread = 0;         // of a per-thread default stream: the thread's number
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 /// A default stream is that of the calling thread's current context. Any other one is found by its handle, whatever the
@@ -144,8 +131,20 @@ StreamKey KeyOf(CudaHandle handle, bool per_thread_default);
 /// The stream of a call; null: there is no context, or too many streams. `current`: the thread's context.
 Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current);
 
-/// After streams were destroyed: their handles may be those of other streams now.
-void ForgetStreams();
+/// The stream has ended. Its handle may be that of another one now.
+void ForgetStream(const StreamKey& key);
+/// The context ends, or has ended, and its streams and events with it. Of a green context only the default streams end:
+/// its events are the primary one's. Objects stay, because threads may hold them.
+void ForgetContext(CudaHandle context);
+
+/// Reads what is known of a context's work, and has it charged.
+void Settle(ContextClock& clock, Reading reading);
+void Settle(CudaHandle context, Reading reading);
+/// After a call of the program that has waited for work. If it has taken a batch's time, calls of batches that have not
+/// ended may have cost as much, and count too.
+inline Reading AfterWaitOf(std::int64_t waited_ns) {
+  return {.open_batches = waited_ns >= core::BatchBounds::kLaunchesLeast.count()};
+}
 
 /// Makes a stream's context current, if another one is, so that events of Weir are made and recorded there.
 class InContext {

@@ -4,11 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <memory>
+#include <algorithm>
+#include <thread>
 #include <vector>
 
 #include "core/schedule/batch_bounds.h"
+#include "tests/harness/cuda_device.h"
 
 namespace weir::shim::cuda {
 
@@ -16,102 +17,9 @@ void* weir_cuda_driver[kFunctions];
 
 namespace {
 
-/// A device with one queue of work for each stream, in ns of its own clock. An event comes when the work that was
-/// submitted before it has ended.
-struct FakeDevice {
-  struct Event {
-    bool recorded = false;
-    double at_ns = 0;
-    CudaHandle context = nullptr;
-  };
-
-  FakeDevice() {
-    only = this;
-    Set(
-        kCall_cuCtxGetCurrent, +[](CudaHandle* current) { return *current = only->context, kSuccess; });
-    Set(
-        kCall_cuCtxPushCurrent_v2, +[](CudaHandle next) {
-          only->stack.push_back(only->context);
-          return only->context = next, kSuccess;
-        });
-    Set(
-        kCall_cuCtxPopCurrent_v2, +[](CudaHandle* last) {
-          *last = only->context;
-          only->context = only->stack.back();
-          return only->stack.pop_back(), kSuccess;
-        });
-    Set(
-        kCall_cuStreamGetCtx, +[](CudaHandle stream, CudaHandle* owner) {
-          if (!only->owners.contains(stream)) return kFails;
-          return *owner = only->owners[stream], kSuccess;
-        });
-    Set(
-        kCall_cuCtxGetDevice, +[](int* device) { return *device = 0, kSuccess; });
-    Set(
-        kCall_cuDeviceGetName, +[](char* name, int, int) { return name[0] = '\0', kSuccess; });
-    Set(
-        kCall_cuEventCreate, +[](CudaHandle* made, unsigned) {
-          if (only->fails) return kFails;
-          only->events.push_back(std::make_unique<Event>(Event{.context = only->context}));
-          *made = only->events.back().get();
-          return kSuccess;
-        });
-    Set(
-        kCall_cuEventRecord, +[](CudaHandle event, CudaHandle stream) {
-          if (only->fails || !only->Knows(event)) return kFails;
-          auto& one = *static_cast<Event*>(event);
-          if (one.context != only->ContextOf(stream)) return kFails;
-          ++only->records;
-          one.recorded = true;
-          one.at_ns = std::max(only->busy_until_ns[stream], only->now_ns);
-          return kSuccess;
-        });
-    Set(
-        kCall_cuEventQuery, +[](CudaHandle event) {
-          if (!only->Knows(event)) return kFails;
-          return static_cast<Event*>(event)->at_ns <= only->now_ns ? kSuccess : kNotReady;
-        });
-    Set(
-        kCall_cuEventElapsedTime, +[](float* ms, CudaHandle from, CudaHandle to) {
-          if (!only->Knows(from) || !only->Knows(to)) return kFails;
-          *ms = static_cast<float>((static_cast<Event*>(to)->at_ns - static_cast<Event*>(from)->at_ns) / 1e6);
-          return kSuccess;
-        });
-  }
-  template <typename Type>
-  static void Set(Function function, Type* code) {
-    weir_cuda_driver[function] = reinterpret_cast<void*>(code);
-  }
-  [[nodiscard]] bool Knows(CudaHandle event) const {
-    for (const auto& one : events)
-      if (one.get() == event) return true;
-    return false;
-  }
-  [[nodiscard]] CudaHandle ContextOf(CudaHandle stream) const {
-    const auto found = owners.find(stream);
-    return found != owners.end() ? found->second : own_context;
-  }
-  void Launch(CudaHandle stream, double work_ns) {
-    busy_until_ns[stream] = std::max(busy_until_ns[stream], now_ns) + work_ns;
-    worked_ns += work_ns;
-  }
-
-  static constexpr CudaResult kFails = 400;
-  static inline FakeDevice* only = nullptr;
-  const CudaHandle own_context = &now_ns;
-  CudaHandle context = own_context;
-  std::vector<CudaHandle> stack;
-  std::map<CudaHandle, CudaHandle> owners;  // contexts of streams; of others it is own_context
-  double now_ns = 1e6;
-  double worked_ns = 0;
-  int records = 0;
-  bool fails = false;
-  std::map<CudaHandle, double> busy_until_ns;
-  std::vector<std::unique_ptr<Event>> events;
-};
-
 std::int64_t reported_ns = 0;
 unsigned reported_made = 0, reported_known = 0;
+std::int64_t settled_ns = 0;  // of it, what a question to settle has charged
 
 /// The green context of the test, if it makes one, and the primary context, which owns it.
 CudaHandle green_context = nullptr, primary_context = nullptr;
@@ -145,7 +53,7 @@ class MeasuredStream : public ::testing::Test {
   }
   /// The device completes everything, and the stream has noticed it.
   void Settle() {
-    for (const auto& [stream, until_ns] : device_.busy_until_ns) device_.now_ns = std::max(device_.now_ns, until_ns);
+    device_.Finish();
     stream_.Await(false);
   }
   [[nodiscard]] double Charged() const { return static_cast<double>(reported_ns); }
@@ -234,6 +142,34 @@ TEST_F(MeasuredStream, LongWorkBesideShortWorkOfAnotherStreamIsCharged) {
   Settle();
   other.Await(false);
   EXPECT_NEAR(Charged(), 100 * (20 + 5 * 0.05) * kMs, 0.05 * 2000 * kMs);
+}
+
+// A clock that keeps few of the other stream's charges would take the whole window for charged.
+TEST_F(MeasuredStream, LongWorkThatIsReadLateIsChargedAlthoughManyShortOnesWereChargedSince) {
+  Stream& other = NewStream(clock_, other_handle_);
+  Call(500 * kMs, true);
+  device_.now_ns += 1 * kMs;
+  const std::int64_t before_ns = reported_ns;
+  for (int i = 0; i < 400; ++i) {
+    Call(50 * kUs, true, &other);
+    device_.now_ns += 1 * kMs;
+  }
+  other.Await(false);
+  EXPECT_NEAR(static_cast<double>(reported_ns - before_ns), 400 * 50 * kUs, 400 * 5 * kUs);
+  Settle();
+  EXPECT_NEAR(Charged(), 500 * kMs, 1 * kMs);
+}
+
+TEST_F(MeasuredStream, IsReadAtTheEndOfABatchOfAnotherStream) {
+  Stream& other = NewStream(clock_, other_handle_);
+  Call(10 * kMs, true);
+  Call(1 * kMs, true, &other);
+  device_.now_ns += 20 * kMs;
+  for (int i = 0; i < 2; ++i) {
+    Call(1 * kMs, true, &other);
+    device_.now_ns += 2 * kMs;
+  }
+  EXPECT_GE(Charged(), 10 * kMs);
 }
 
 TEST_F(MeasuredStream, IsNeverChargedLessThanNothing) {
@@ -328,12 +264,20 @@ TEST_F(MeasuredStream, OfAContextThatHasFailedAsksNoMore) {
 class StreamsOfContexts : public ::testing::Test {
  protected:
   StreamsOfContexts() {
-    reported_ns = 0;
-    ForgetStreams();
+    reported_ns = settled_ns = 0;
+    for (const CudaHandle context : {device_.own_context, other_context_}) ForgetContext(context);
+  }
+  /// A call that ends a batch.
+  void Call(Stream& stream, CudaHandle handle, double work_ns) {
+    const InContext in(stream.context(), device_.context);
+    stream.Begin(true);
+    device_.Launch(handle, work_ns);
+    stream.End(true, static_cast<std::int64_t>(device_.now_ns));
   }
   FakeDevice device_;
   int other_ = 0, stream_ = 0;
   const CudaHandle other_context_ = &other_, handle_ = &stream_;
+  const CudaHandle legacy_ = reinterpret_cast<CudaHandle>(std::uintptr_t{1});
 };
 
 TEST_F(StreamsOfContexts, AreFoundByTheirHandlesInAnyContext) {
@@ -377,16 +321,16 @@ TEST_F(StreamsOfContexts, DefaultStreamsOfAGreenContextAreItsOwnAndHaveTheClockO
   device_.owners[handle_] = green_context;
   Stream* const named = FindStream(handle_, false, device_.context);
   device_.owners[handle_] = device_.own_context;
-  ForgetStreams();
-  EXPECT_EQ(FindStream(handle_, false, device_.context), named) << "a stream by its handle is the primary context's";
+  EXPECT_EQ(FindStream(handle_, false, &other_), named) << "a stream by its handle is the primary context's";
   green_context = primary_context = nullptr;
 }
 
 TEST_F(StreamsOfContexts, AHandleThatIsUsedAgainIsAnotherStream) {
   device_.owners[handle_] = other_context_;
   Stream* const first = FindStream(handle_, false, device_.context);
+  const StreamKey key = KeyOf(handle_, false);
   device_.owners[handle_] = device_.own_context;
-  ForgetStreams();
+  ForgetStream(key);
   Stream* const second = FindStream(handle_, false, device_.context);
   ASSERT_TRUE(first != nullptr && second != nullptr);
   EXPECT_NE(second, first);
@@ -411,6 +355,101 @@ TEST_F(StreamsOfContexts, WorkInAStreamOfAnotherContextIsMeasured) {
   EXPECT_NEAR(static_cast<double>(reported_ns), device_.worked_ns, 0.02 * device_.worked_ns);
 }
 
+// The driver may crash, or another event may have the handle of one that has ended.
+TEST_F(StreamsOfContexts, EventsOfAContextThatHasEndedAreNotUsed) {
+  device_.owners[handle_] = device_.own_context;
+  for (int lives = 0; lives < 3; ++lives) {
+    const double before_ns = static_cast<double>(reported_ns);
+    device_.worked_ns = 0;
+    for (int i = 0; i < 50; ++i) {
+      for (const CudaHandle handle : {handle_, legacy_})
+        Call(*FindStream(handle, false, device_.context), handle, 1 * kMs);
+      device_.now_ns += 3 * kMs;
+    }
+    Settle(device_.context, {});
+    EXPECT_NEAR(static_cast<double>(reported_ns) - before_ns, device_.worked_ns / 2, 0.05 * device_.worked_ns);
+    ForgetContext(device_.context);
+    device_.EndContext(device_.context);
+    EXPECT_EQ(device_.uses_of_ended, 0);
+  }
+}
+
+TEST_F(StreamsOfContexts, AThreadThatHoldsAStreamOfAContextThatHasEndedUsesNoEventOfIt) {
+  Stream& held = *FindStream(nullptr, false, device_.context);
+  Call(held, nullptr, 1 * kMs);
+  held.Begin(true);
+  ForgetContext(device_.context);
+  device_.EndContext(device_.context);
+  held.End(true, static_cast<std::int64_t>(device_.now_ns));
+  held.Await(true);
+  EXPECT_EQ(device_.uses_of_ended, 0);
+  EXPECT_NE(FindStream(nullptr, false, device_.context), &held);
+}
+
+TEST_F(StreamsOfContexts, OfAGreenContextThatHasEndedOnlyItsDefaultStreamsEnd) {
+  green_context = other_context_;
+  primary_context = device_.own_context;
+  Stream* const own = FindStream(nullptr, false, device_.context);
+  device_.context = green_context;
+  Stream& green = *FindStream(nullptr, false, device_.context);
+  device_.context = device_.own_context;
+  Call(green, legacy_, 1 * kMs);
+  ForgetContext(green_context);
+  EXPECT_EQ(FindStream(nullptr, false, device_.context), own);
+  device_.now_ns += 1 * kMs;
+  Settle(device_.context, {});
+  EXPECT_NEAR(static_cast<double>(settled_ns), 1 * kMs, 0.1 * kMs) << "the primary context has its events";
+  green_context = primary_context = nullptr;
+}
+
+// The program may make no other call.
+TEST_F(StreamsOfContexts, TheLastBatchesOfAllStreamsAreChargedAfterAWait) {
+  device_.owners[handle_] = device_.own_context;
+  for (const CudaHandle handle : {handle_, legacy_})
+    Call(*FindStream(handle, false, device_.context), handle, 10 * kMs);
+  device_.now_ns += 5 * kMs;
+  Settle(device_.context, {});
+  EXPECT_EQ(settled_ns, 0) << "the device still works";
+  device_.now_ns += 10 * kMs;
+  Settle(device_.context, {});
+  EXPECT_NEAR(static_cast<double>(settled_ns), 10 * kMs, 0.1 * kMs) << "both have worked at the same time";
+}
+
+TEST_F(StreamsOfContexts, TheLastBatchesOfAContextThatEndsAreAwaitedAndCharged) {
+  device_.owners[handle_] = device_.own_context;
+  device_.question_ns = 0.1 * kMs;
+  for (const CudaHandle handle : {handle_, legacy_})
+    Call(*FindStream(handle, false, device_.context), handle, 10 * kMs);
+  Settle(device_.context, {.awaits = true});
+  EXPECT_NEAR(static_cast<double>(settled_ns), 10 * kMs, 1 * kMs);
+}
+
+TEST_F(StreamsOfContexts, StreamsThatHaveEndedDoNotCountForTheLimit) {
+  std::vector<char> places(3000);
+  for (char& place : places) {
+    device_.owners[&place] = device_.own_context;
+    Stream* const stream = FindStream(&place, false, device_.context);
+    ASSERT_NE(stream, nullptr);
+    Call(*stream, &place, 1 * kMs);
+    device_.now_ns += 2 * kMs;
+    ForgetStream(KeyOf(&place, false));
+  }
+  Settle(device_.context, {});
+  EXPECT_NEAR(static_cast<double>(reported_ns), device_.worked_ns, 0.02 * device_.worked_ns);
+}
+
+TEST_F(StreamsOfContexts, AThreadsDefaultStreamIsNotThatOfAThreadThatHasEnded) {
+  std::vector<StreamKey> keys;
+  for (int i = 0; i < 1100; ++i) {
+    std::thread([&] {
+      keys.push_back(KeyOf(nullptr, true));
+      EXPECT_NE(FindStream(nullptr, true, device_.context), nullptr) << "streams of ended threads do not count";
+    }).join();
+  }
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
+}
+
 }  // namespace
 
 bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
@@ -427,6 +466,8 @@ const weir_cuda_hooks* Hooks() {
                                         reported_known += known;
                                         reported_ns += gpu_ns;
                                       },
+                                      [] { return 1; },
+                                      [] { settled_ns = reported_ns; },
                                       nullptr,
                                       nullptr,
                                       nullptr};
