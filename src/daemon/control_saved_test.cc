@@ -91,6 +91,7 @@ TEST_F(NotRestoredTest, StaysSavedAndIsShown) {
       {{.spec = {"embedded", "software", {0}}, .executors = {}}, {.spec = {"gone", "software", {0}}, .executors = {}}},
       [](const SavedNode&) {}};
   EXPECT_TRUE(next.Restore(*saved).empty());
+  ASSERT_TRUE(next.Vgpu("a"));
   EXPECT_EQ(next.Vgpu("a")->status.id, VgpuId{7});
   EXPECT_EQ(next.Vgpu("a")->status.settings.weight, 30U);
   EXPECT_EQ(next.Devices()[1].policy, "reserve");
