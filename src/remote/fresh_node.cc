@@ -15,6 +15,9 @@ namespace cl = proto::cl;
 
 constexpr Duration kAnswerWithin = seconds(60);  // long, because program builds are among the requests
 
+/// Limit of the messages whose content is kept until the migration needs it or the client gets them.
+constexpr std::size_t kKeptBytesMax = 64 << 20;
+
 /// Facts that may differ between nodes without affecting a program.
 bool MayDiffer(std::uint32_t name) {
   return name == CL_DEVICE_GLOBAL_MEM_SIZE || name == CL_DEVICE_MAX_MEM_ALLOC_SIZE ||
@@ -53,6 +56,8 @@ Status FreshNode::Take(std::span<std::byte> message) {
   cl::Reply reply;
   if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a malformed message");
   if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return Ok();
+  kept_bytes_ += message.size();
+  if (kept_bytes_ > kKeptBytesMax) return Fail(Errc::kProtocol, "the new node sends more messages than a move needs");
   if (header.op != static_cast<std::uint16_t>(cl::Op::kReply)) {
     late_.emplace_back(message.begin(), message.end());
     return Ok();

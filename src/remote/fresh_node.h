@@ -50,6 +50,7 @@ class FreshNode final : private Sink {
   std::vector<std::byte> facts_;
   std::vector<std::vector<std::byte>> late_;
   std::string leave_why_;
+  std::size_t kept_bytes_ = 0;  // of all messages that were kept
 };
 
 }  // namespace weir::remote

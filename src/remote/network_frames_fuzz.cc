@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes what a peer may send: to a portal that waits for a Hello, to a relay that waits for a Welcome, and to either
-// afterwards; also what a guest may send through its port and write into the shared memory. The first byte selects the
-// case.
+// afterwards; also what a node may send to a relay that follows its messages or moves to it, and what a guest may send
+// through its port and write into the shared memory. The first byte selects the case.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,6 +11,8 @@
 
 #include "platform/shared_memory.h"
 #include "proto/relay_control.h"
+#include "remote/followed_sink.h"
+#include "remote/fresh_node.h"
 #include "remote/handshake.h"
 #include "remote/memory_rings.h"
 #include "remote/port_mux.h"
@@ -41,6 +43,32 @@ class RelaysSink final : public remote::LineSink {
     return Ok();
   }
 };
+
+/// A node whose messages a relay follows. A move has opened the spare slots and waits for one answer.
+void Follow(net::Stream& node) {
+  Lines lines;
+  remote::Line line;
+  line.channel = std::move(*opencl::MapChannel(lines.rings.fd.get(), opencl::Side::kExecutor));
+  line.arena = std::move(lines.arena.mapping);
+  remote::Followed followed([](std::uint64_t, std::uint64_t) { return proto::cl::ByteView(); });
+  remote::FollowedSink sink(line, followed, /*ahead_ns=*/0);
+  sink.OpenSpare();
+  const std::uint32_t request = sink.NewRequest();
+  remote::InPump in(line.stop, node);
+  if (in.Run(sink)) __builtin_trap();
+  sink.Ended();
+  static_cast<void>(sink.AnswerTo(request, Duration::zero()));
+  for (unsigned slot = 0; slot < remote::kSpareSlots; ++slot)
+    if (sink.ArrivedIn(slot).size() > remote::kSpareSlotBytes) __builtin_trap();
+}
+
+/// A node that a program moves to. The same bytes stand for the facts of the program's platform.
+void MoveTo(net::Stream& node, std::span<const std::byte> said) {
+  const std::atomic<bool> stop{false};
+  remote::InPump in(stop, node);
+  remote::FreshNode fresh(node, in, stop);
+  static_cast<void>(fresh.SameDeviceAs(said).has_value());
+}
 
 /// Takes no data of the guest's streams, so that no more may arrive than their windows allow.
 class Host final : remote::PortEvents {
@@ -120,6 +148,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Host().Hear(std::as_bytes(std::span(data + 1, size - 1)));
   } else if (data[0] == 0xfd) {
     ShareMemoryWith(std::as_bytes(std::span(data + 1, size - 1)));
+  } else if (data[0] == 0xfc) {
+    Follow(stream);
+  } else if (data[0] == 0xfb) {
+    MoveTo(stream, std::as_bytes(std::span(data + 1, size - 1)));
   } else if (data[0] % 3 == 0) {
     static_cast<void>(remote::ReceiveHello(stream).has_value());
   } else if (data[0] % 3 == 1) {
