@@ -313,6 +313,31 @@ TEST_F(Executor, AFinishWaitsForCommandsBeforeOneThatFails) {
   EXPECT_EQ(std::memcmp(client.arena(), "abcd", 4), 0);
 }
 
+// PoCL 3.1 lets a command after one that has failed run before those that came earlier.
+TEST_F(Executor, ACommandAfterOneThatHasFailedWaitsForThoseBefore) {
+  RawClient client = Connected();
+  Prepare(client);
+  MakeBuffer(client, kIn, 0);
+  const std::uint32_t held = 40, fails = 41;
+  for (const std::uint32_t event : {held, fails}) client.Send(wire::CreateUserEvent{.id = event, .context = kContext});
+  const auto fill = [&](const wire::Enqueue& enqueue, std::string_view pattern) {
+    client.Send(wire::FillBuffer{.enqueue = enqueue, .buffer = kIn, .size = 4096, .pattern = wire::BytesOf(pattern)});
+  };
+  fill({.queue = kQueue, .event = 42, .waits = wire::IdList(&held, 1)}, "abcd");
+  client.Send(wire::Marker{.enqueue = {.queue = kQueue, .event = 43, .waits = wire::IdList(&fails, 1)}});
+  client.Send(wire::SetUserEvent{.id = fails, .status = -5});
+  EXPECT_LT(client.EndOf(43), 0);
+  fill({.queue = kQueue, .event = 44}, "efgh");
+  client.Send(wire::Watch{.event = 44});
+  client.Send(wire::Watch{.event = 42});
+  ::usleep(20'000);  // it may run, but must not
+  client.Send(wire::SetUserEvent{.id = held, .status = CL_COMPLETE});
+  EXPECT_EQ(client.EndOf(44), CL_COMPLETE);
+  EXPECT_EQ(client.EndOf(42), CL_COMPLETE);
+  EXPECT_EQ(client.Finish(kQueue), CL_SUCCESS);
+  EXPECT_EQ(std::memcmp(client.arena(), "efgh", 4), 0);
+}
+
 TEST_F(Executor, ADisconnectedClientsMemoryIsFreed) {
   RawClient watcher = Connected();
   Prepare(watcher);

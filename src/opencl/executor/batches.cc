@@ -43,7 +43,9 @@ void Batches::CountNext(Queue& queue) {
   if (!queue.running) queue.running = std::make_shared<RunningCommands>();
   const cl_event before = TailOf(queue);
   if (before == nullptr) return;
-  ends_.When(before, [running = queue.running, number = queue.running->Begin()](cl_int) { running->End(number); });
+  ends_.When(before, [running = queue.running, number = queue.running->Begin(Keep(cl_, before))](cl_int) {
+    running->End(number);
+  });
   cl_.clReleaseEvent(before);
 }
 

@@ -29,7 +29,17 @@ cl_int Commands::Prepare(const wire::Enqueue& enqueue, Queue*& queue) {
     if (found != CL_SUCCESS || FailureOf(cl_, event->native) < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     waits_.push_back(event->native);
   }
+  WaitForEarlier(*queue);
   return CL_SUCCESS;
+}
+
+// PoCL 3.1 lets a command that comes after a failed one run before commands that came earlier.
+void Commands::WaitForEarlier(const Queue& queue) {
+  earlier_.clear();
+  if (!queue.in_order || !queue.running || queue.last == nullptr || FailureOf(cl_, queue.last) >= 0) return;
+  earlier_ = queue.running->Running();
+  for (const RunningCommands::Event& event : earlier_)
+    if (FailureOf(cl_, event.get()) >= 0) waits_.push_back(event.get());
 }
 
 void Commands::End(const wire::Enqueue& enqueue, Queue* queue, cl_int error, cl_event event, const char* attempted) {
@@ -44,9 +54,10 @@ void Commands::End(const wire::Enqueue& enqueue, Queue* queue, cl_int error, cl_
     batches_.NoteFirst(event);
     if (pending_ && event != nullptr)
       ends_.When(event, [kept = std::move(pending_), running = queue->running,
-                         number = queue->running->Begin()](cl_int) { running->End(number); });
+                         number = queue->running->Begin(Keep(cl_, event))](cl_int) { running->End(number); });
   }
   pending_.reset();
+  earlier_.clear();
   std::shared_ptr<Event> named;
   if (enqueue.event != 0) {
     auto made = std::make_shared<Event>(cl_);

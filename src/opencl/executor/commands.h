@@ -62,6 +62,8 @@ class Commands {
   [[nodiscard]] std::vector<cl_event>& waits() { return waits_; }
 
  private:
+  /// Adds the earlier commands of an in-order queue to `waits_` if the driver would not wait for them.
+  void WaitForEarlier(const Queue& queue);
   /// When `event` has ended, drops `copy` and frees `ticket` (0: none).
   void FreeAfter(cl_event event, std::shared_ptr<std::byte[]> copy, std::uint64_t ticket);
 
@@ -71,7 +73,8 @@ class Commands {
   Batches& batches_;
   CommandMemory& memory_;
   EventEnds& ends_;
-  std::vector<cl_event> waits_;  // reused between commands
+  std::vector<cl_event> waits_;                  // reused between commands
+  std::vector<RunningCommands::Event> earlier_;  // those that are in `waits_`
   /// Of the prepared command, if it may wait for an event that only the client sets: any number of such commands could
   /// be kept.
   std::shared_ptr<HostCharge> pending_;

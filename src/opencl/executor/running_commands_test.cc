@@ -11,10 +11,10 @@ TEST(RunningCommands, WaitersComeWithTheLastOfTheirCommandsWhateverEndsFirst) {
   std::vector<int> came;
   commands.When(commands.last(), [&] { came.push_back(0); });
   EXPECT_EQ(came, std::vector<int>{0}) << "no command has begun";
-  const std::uint64_t first = commands.Begin(), second = commands.Begin();
+  const std::uint64_t first = commands.Begin({}), second = commands.Begin({});
   commands.When(first, [&] { came.push_back(1); });
   commands.When(commands.last(), [&] { came.push_back(2); });
-  const std::uint64_t third = commands.Begin();
+  const std::uint64_t third = commands.Begin({});
   commands.End(second);
   EXPECT_EQ(came, std::vector<int>{0});
   commands.End(first);
@@ -30,9 +30,9 @@ TEST(RunningCommands, WaitersComeWithTheLastOfTheirCommandsWhateverEndsFirst) {
 // The driver calls back from within calls of the session.
 TEST(RunningCommands, AWaiterMayBeginACommand) {
   RunningCommands commands;
-  const std::uint64_t first = commands.Begin();
+  const std::uint64_t first = commands.Begin({});
   std::uint64_t second = 0;
-  commands.When(first, [&] { second = commands.Begin(); });
+  commands.When(first, [&] { second = commands.Begin({}); });
   commands.End(first);
   EXPECT_GT(second, first);
   commands.End(second);
