@@ -37,6 +37,7 @@ class ModelPort final : public Port {
     thread_.join();
   }
 
+  std::size_t queue_depth() const override { return 1024; }  // the model has no limit
   bool Submit(Duration work, Done done) override {
     const std::lock_guard lock(mutex_);
     const Instant now = Advance();
