@@ -16,6 +16,15 @@ TEST(Slices, SourcesThatAskOnlyForTheirGlobalIdMayBeCut) {
   EXPECT_FALSE(MayBeSliced("#define ID(x) get_##x##_id(0)"));
 }
 
+TEST(Slices, SourcesThatHideANameStayWhole) {
+  for (const char* hides :
+       {"get_gro\\\nup_id(0)", "get_gro\\\r\nup_id(0)", "get_gro\\ \t\nup_id(0)", "get_gro?\?/\nup_id(0)",
+        "get_\\\ngro\\\nup_id(0)", "a %:%: b", "a ?\?=?\?= b", "bar\\\rrier(1)", "*(volatile global int*)a"})
+    EXPECT_FALSE(MayBeSliced(std::string("kernel void k(global int* a) { *a = ") + hides + "; }")) << hides;
+  for (const char* harmless : {"x ? 1 : 2", "'\\n'", "1 + \\\n 2", "\\", "?\?/"})
+    EXPECT_TRUE(MayBeSliced(std::string("kernel void k(global int* a) { *a = ") + harmless)) << harmless;
+}
+
 // Without a local size PoCL 3.1 takes groups of 2048 for a launch of 4096 work-items, and of 128 for a piece of 256.
 TEST(Slices, SourcesThatExchangeValuesWithinAGroupStayWhole) {
   for (const char* exchanges :
