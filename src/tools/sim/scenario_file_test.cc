@@ -379,7 +379,7 @@ min = 1
   ASSERT_EQ(judged.size(), 2u);
   EXPECT_TRUE(judged[0].met);
   EXPECT_FALSE(judged[1].met) << "what can't be reckoned is not met";
-  EXPECT_EQ(judged[1].fault, "latency_ms of 'a' in run 'none' can't be reckoned: nothing in the window");
+  EXPECT_EQ(judged[1].fault, "latency_ms of run 'none': the window 5 … 1 s is empty or not within the run's 1 s");
   const auto told = PlayedJson(played, judged);
   EXPECT_EQ(told["expectations"][0]["note"], "why");
   EXPECT_EQ(told["expectations"][0]["met"], true);
