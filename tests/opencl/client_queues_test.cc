@@ -137,5 +137,41 @@ TEST_F(OpenClQueues, OutOfOrderMapWithoutAWaitForEarlierCommands) {
   cl.clReleaseCommandQueue(queue);
 }
 
+TEST_F(OpenClQueues, OutOfOrderMapWaitsForABarrierBeforeIt) {
+  cl_command_queue queue = MakeQueue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+  for (const cl_map_flags flags : {CL_MAP_READ, CL_MAP_WRITE_INVALIDATE_REGION}) {
+    cl_event held = cl.clCreateUserEvent(context_, &error_);
+    ASSERT_EQ(Fill(queue, held), CL_SUCCESS);
+    ASSERT_EQ(cl.clEnqueueBarrierWithWaitList(queue, 0, nullptr, nullptr), CL_SUCCESS);
+    cl_event is_mapped = nullptr;
+    void* mapped = cl.clEnqueueMapBuffer(queue, buffer_, CL_FALSE, flags, 0, 64, 0, nullptr, &is_mapped, &error_);
+    ASSERT_EQ(error_, CL_SUCCESS) << flags;
+    cl_int status = CL_COMPLETE;
+    EXPECT_EQ(cl.clGetEventInfo(is_mapped, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+              CL_SUCCESS);
+    EXPECT_NE(status, CL_COMPLETE) << flags << ": what lies before the barrier has not ended";
+    EXPECT_EQ(cl.clSetUserEventStatus(held, CL_COMPLETE), CL_SUCCESS);
+    EXPECT_EQ(cl.clWaitForEvents(1, &is_mapped), CL_SUCCESS);
+    EXPECT_EQ(cl.clEnqueueUnmapMemObject(queue, buffer_, mapped, 0, nullptr, nullptr), CL_SUCCESS);
+    EXPECT_EQ(cl.clFinish(queue), CL_SUCCESS);
+    cl.clReleaseEvent(is_mapped);
+    cl.clReleaseEvent(held);
+  }
+  cl.clReleaseCommandQueue(queue);
+}
+
+// The address sanitizer finds a queue that is deleted while its context still lists it.
+TEST_F(OpenClQueues, AQueueThatTwoThreadsReleaseIsForgottenByItsContext) {
+  for (int round = 0; round < 300; ++round) {
+    cl_command_queue queue = MakeQueue();
+    cl.clRetainCommandQueue(queue);
+    std::thread other([&] { cl.clReleaseCommandQueue(queue); });
+    cl.clReleaseCommandQueue(queue);
+    other.join();
+    cl.clReleaseEvent(cl.clCreateUserEvent(context_, &error_));  // looks at all queues of the context
+    ASSERT_EQ(error_, CL_SUCCESS);
+  }
+}
+
 }  // namespace
 }  // namespace weir::opencl::icd

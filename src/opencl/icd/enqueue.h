@@ -22,8 +22,11 @@ class Command {
   [[nodiscard]] bool wants_event() const { return event_ != nullptr; }
   /// A blocking write fails immediately if an event of its wait list has failed.
   [[nodiscard]] bool FailsAtOnce(cl_bool blocking) const { return blocking != CL_FALSE && waits_.failed(); }
-  /// Whether there is nothing that the command must wait for, whatever is in its queue.
-  [[nodiscard]] bool waits_for_nothing() const { return !queue_->in_order() && waits_.complete(); }
+  /// Whether there is nothing that the command must wait for, although its queue has commands that have not ended. What
+  /// lies before a barrier must have ended.
+  [[nodiscard]] bool waits_for_nothing() const {
+    return !queue_->in_order() && waits_.complete() && queue_->ended.load() >= queue_->barrier.load();
+  }
   /// Whether a long read or write may be sent in parts. In an in-order queue it ends with its last part, whose event
   /// stands for the whole. A program that profiles needs the times of the whole command.
   [[nodiscard]] bool may_be_in_parts() const {

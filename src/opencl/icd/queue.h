@@ -63,9 +63,10 @@ struct Queue : Object {
   std::deque<Event*> arrivals;  // undelivered reads, in order; guarded by the state lock; events are held
   // Content of blocking writes that was not freed at the last check, in order; guarded by the state lock
   std::deque<Staged> staged;
-  std::uint64_t staged_bytes = 0;       // of `staged`; guarded by the state lock
-  std::atomic<std::uint64_t> ahead{0};  // the last write that ran ahead
-  Event* behind_writes = nullptr;       // of a marker behind such writes, if any; guarded by the state lock; held
+  std::uint64_t staged_bytes = 0;         // of `staged`; guarded by the state lock
+  std::atomic<std::uint64_t> ahead{0};    // the last write that ran ahead
+  std::atomic<std::uint64_t> barrier{0};  // commands up to this one lie before the last barrier, or are it
+  Event* behind_writes = nullptr;         // of a marker behind such writes, if any; guarded by the state lock; held
 };
 
 /// All commands up to `sequence` have ended: delivers their data. Takes the state lock.
