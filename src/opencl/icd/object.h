@@ -99,16 +99,23 @@ cl_int RetainHandle(const void* handle, cl_int invalid) {
   object->references.fetch_add(1, std::memory_order_relaxed);
   return CL_SUCCESS;
 }
-template <typename T>
-cl_int ReleaseHandle(const void* handle, cl_int invalid) {
+/// `last(object)` is called with the program's last reference gone, while the library still holds the object.
+template <typename T, typename Last>
+cl_int ReleaseHandle(const void* handle, cl_int invalid, Last last) {
   T* object = As<T>(handle);
   if (object == nullptr) return invalid;
   std::uint32_t references = object->references.load(std::memory_order_relaxed);
   do {
     if (references == 0) return invalid;  // released too often; only the library still holds it
   } while (!object->references.compare_exchange_weak(references, references - 1, std::memory_order_acq_rel));
-  if (references == 1) Drop(*object);
+  if (references != 1) return CL_SUCCESS;
+  last(*object);
+  Drop(*object);
   return CL_SUCCESS;
+}
+template <typename T>
+cl_int ReleaseHandle(const void* handle, cl_int invalid) {
+  return ReleaseHandle<T>(handle, invalid, [](T&) {});
 }
 
 /// Results of functions that create an object: the object, or null and the error.

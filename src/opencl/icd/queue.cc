@@ -177,12 +177,10 @@ cl_command_queue CreateCommandQueueWithProperties(cl_context context, cl_device_
 cl_int RetainCommandQueue(cl_command_queue queue) { return RetainHandle<Queue>(queue, CL_INVALID_COMMAND_QUEUE); }
 
 cl_int ReleaseCommandQueue(cl_command_queue handle) {
-  Queue* queue = As<Queue>(handle);
-  if (queue != nullptr && queue->references.load() == 1) {
+  return ReleaseHandle<Queue>(handle, CL_INVALID_COMMAND_QUEUE, [handle](Queue& queue) {
     Flush(handle);
-    queue->Leave();
-  }
-  return ReleaseHandle<Queue>(handle, CL_INVALID_COMMAND_QUEUE);
+    queue.Leave();
+  });
 }
 
 cl_int GetCommandQueueInfo(cl_command_queue handle, cl_command_queue_info name, std::size_t size, void* value,
@@ -244,7 +242,13 @@ cl_int EnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint wait_count, co
   Command command;
   if (const cl_int error = command.Open(queue, wait_count, wait_list, event); error != CL_SUCCESS) return error;
   wire::Barrier barrier;
-  return command.Send(barrier, CL_COMMAND_BARRIER);
+  const cl_int sent = command.Send(barrier, CL_COMMAND_BARRIER);
+  // Another thread may have sent later commands meanwhile, for which maps then wait, too.
+  const std::uint64_t issued = command.queue().issued.load();
+  std::uint64_t before = command.queue().barrier.load();
+  while (before < issued && !command.queue().barrier.compare_exchange_weak(before, issued)) {
+  }
+  return sent;
 }
 
 cl_int EnqueueMarker(cl_command_queue queue, cl_event* event) {
