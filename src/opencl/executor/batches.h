@@ -42,7 +42,9 @@ class Batches {
   void WhenEnded(const Queue& queue, cl_event tail, DoneFunction done) {
     if (!queue.running) return ends_.When(tail, std::move(done));
     ends_.When(tail, [running = queue.running, up_to = queue.running->last(), kept = Keep(cl_, tail),
-                      done = std::make_shared<DoneFunction>(std::move(done))](cl_int status) {
+                      done = std::make_shared<DoneFunction>(std::move(done)), &cl = cl_](cl_int status) {
+      // Everything before a tail that has succeeded has ended, although the driver may say so later.
+      if (status == CL_SUCCESS && FailureOf(cl, kept.get()) >= 0) return (*done)(status);
       running->When(up_to, [done, kept, status] { (*done)(status); });
     });
   }
