@@ -63,7 +63,8 @@ class Work {
       const InContext in(stream_->context(), context_);
       stream_->End(ends_batch_, ends_batch_ ? platform::NowNs() : 0);
       hooks_->after_work(&pass_);
-      if (waits_) Aside([this] { Settle(stream_->clock(), AfterWaitOf(platform::NowNs() - called_ns_)); });
+      if (waits_)
+        Aside([this] { Settle(stream_->clock(), AfterWaitOf(platform::NowNs() - called_ns_, stream_->handle())); });
     }
     --inside;
     errno = error_number;

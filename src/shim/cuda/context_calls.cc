@@ -274,9 +274,16 @@ WEIR_EXPORT CudaResult cuGreenCtxDestroy(CudaHandle green) {
 }
 
 /// The stream is forgotten before, because another thread's wait may record an event in it.
+/// The stream's last calls are charged later: its events stay valid.
+static void EndStream(CudaHandle stream) {
+  const StreamKey key = KeyOf(stream, false);
+  if (Hooks() != nullptr) Settle(key.context, {.open_batches = true, .waited = key.handle});
+  ForgetStream(key);
+}
+
 #define WEIR_DESTROY_STREAM(name)                                \
   WEIR_EXPORT CudaResult name(CudaHandle stream) {               \
-    Aside([stream] { ForgetStream(KeyOf(stream, false)); });     \
+    Aside([stream] { EndStream(stream); });                      \
     return Driver<CudaResult(CudaHandle)>(kCall_##name)(stream); \
   }
 WEIR_DESTROY_STREAM(cuStreamDestroy)

@@ -97,7 +97,7 @@ void ContextClock::ReadAll(const Reading& reading) {
     // Nothing is recorded while a stream captures.
     for (Stream* one = first; one != nullptr && captures.load(std::memory_order_relaxed) == 0;
          one = one->next_in_context_)
-      one->EndOpenBatch(reading.thread);
+      one->EndOpenBatch(reading);
   }
   const std::int64_t from_ns = platform::NowNs();
   for (Stream* one = first; one != nullptr && AnyUnknown(); one = one->next_in_context_)

@@ -17,9 +17,10 @@ class Stream;
 
 /// What of a context's work is read.
 struct Reading {
-  bool open_batches = false;  // they end now, so that all calls count
-  bool awaits = false;        // waits until all is known, for a limited time
-  std::uint64_t thread = 0;   // that reads
+  bool open_batches = false;    // they end now, so that all calls count
+  bool awaits = false;          // waits until all is known, for a limited time
+  CudaHandle waited = nullptr;  // only the open batch of the stream with this handle ends; null: those of all streams
+  std::uint64_t thread = 0;     // that reads
 };
 
 inline CudaResult QueryEvent(CudaHandle event) { return Driver<CudaResult(CudaHandle)>(kCall_cuEventQuery)(event); }

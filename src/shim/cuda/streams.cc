@@ -213,19 +213,28 @@ void Stream::TryRead() {
   if (lock.owns_lock() && count_ > 0) Read();
 }
 
-void Stream::EndOpenBatch(std::uint64_t thread) {
-  const Lock lock(mutex_);
+// A thread that waits must not wait for another thread, which may hold the mutex while the driver's queue is full; nor
+// may it record an event in a stream that has more to do than what was waited for. In the legacy stream that would be a
+// barrier for all blocking streams.
+void Stream::EndOpenBatch(const Reading& reading) {
+  std::unique_lock<platform::Mutex> lock(mutex_, std::defer_lock);
+  if (reading.awaits)
+    lock.lock();
+  else if (!lock.try_lock())
+    return;
+  if (reading.waited != nullptr && reading.waited != handle_) return;
   // The handle of a thread's default stream is that of the calling thread.
-  const bool may_record = thread_ == 0 || thread_ == thread;
+  const bool may_record = thread_ == 0 || thread_ == reading.thread;
   // A sample without an end is a call that another thread makes now.
   const bool calling = sample_.begin != kNone && sample_.end == kNone;
   if (!broken_ && calls_ > 0 && may_record && !calling && count_ < kSpans) EndBatch();
 }
 
 void Stream::ReadAll(bool awaits, std::int64_t from_ns) {
+  if (!awaits) return TryRead();
   AwaitUntil(from_ns, [&] {
     if (count_ > 0) Read();
-    return !awaits || broken_ || count_ == 0;
+    return broken_ || count_ == 0;
   });
 }
 
@@ -233,6 +242,11 @@ void Stream::Become(CudaHandle handle, std::uint64_t thread) {
   const Lock lock(mutex_);
   handle_ = handle;
   thread_ = thread;
+}
+
+CudaHandle Stream::handle() {
+  const Lock lock(mutex_);
+  return handle_;
 }
 
 void Stream::Leave() {

@@ -54,8 +54,9 @@ class Stream {
   /// The same, and waits for the other thread. `awaits`: waits until all is known, until a limited time after
   /// `from_ns`.
   void ReadAll(bool awaits, std::int64_t from_ns);
-  /// Ends a batch without a passage, unless a call of another thread is under way. `thread`: that calls.
-  void EndOpenBatch(std::uint64_t thread);
+  /// Ends a batch without a passage, unless a call of another thread is under way.
+  void EndOpenBatch(const Reading& reading);
+  [[nodiscard]] CudaHandle handle();
   /// The stream has ended. The object may become another stream of the context, and what is not known yet becomes
   /// known.
   void Leave();
@@ -141,9 +142,9 @@ void ForgetContext(CudaHandle context);
 void Settle(ContextClock& clock, Reading reading);
 void Settle(CudaHandle context, Reading reading);
 /// After a call of the program that has waited for work. If it has taken a batch's time, calls of batches that have not
-/// ended may have cost as much, and count too.
-inline Reading AfterWaitOf(std::int64_t waited_ns) {
-  return {.open_batches = waited_ns >= core::BatchBounds::kLaunchesLeast.count()};
+/// ended may have cost as much, and count too. `stream`: Reading::waited.
+inline Reading AfterWaitOf(std::int64_t waited_ns, CudaHandle stream) {
+  return {.open_batches = waited_ns >= core::BatchBounds::kLaunchesLeast.count(), .waited = stream};
 }
 
 /// Makes a stream's context current, if another one is, so that events of Weir are made and recorded there.

@@ -9,13 +9,27 @@
 namespace weir::shim::cuda {
 namespace {
 
-/// Returns the driver's answer. `context`: returns that of the work.
-template <typename Call, typename Context>
-CudaResult Wait(Call call, Context context) {
+/// What a program waits for. `stream` null: all streams of the context.
+struct Awaited {
+  CudaHandle context = nullptr, stream = nullptr;
+  bool is_event = false;  // it is not known in which stream
+};
+
+Awaited StreamOf(const StreamKey& key) { return {key.context, key.handle}; }
+
+/// Returns the driver's answer. `awaited`: returns what the call has waited for.
+template <typename Call, typename Of>
+CudaResult Wait(Call call, Of awaited) {
   if (Hooks() == nullptr) return call();
   const std::int64_t called_ns = platform::NowNs();
   const CudaResult result = call();
-  if (result == kSuccess) Aside([&] { Settle(context(), AfterWaitOf(platform::NowNs() - called_ns)); });
+  if (result != kSuccess) return result;
+  Aside([&] {
+    const Awaited of = awaited();
+    Reading reading = AfterWaitOf(platform::NowNs() - called_ns, of.stream);
+    if (of.is_event) reading.open_batches = false;
+    Settle(of.context, reading);
+  });
   return result;
 }
 
@@ -28,26 +42,29 @@ using namespace weir::shim::cuda;  // NOLINT(google-build-using-namespace): for 
 // NOLINTBEGIN(readability-identifier-naming, bugprone-macro-parentheses): the names are the driver's
 WEIR_EXPORT CudaResult cuStreamSynchronize(CudaHandle stream) {
   return Wait([=] { return Driver<CudaResult(CudaHandle)>(kCall_cuStreamSynchronize)(stream); },
-              [=] { return KeyOf(stream, false).context; });
+              [=] { return StreamOf(KeyOf(stream, false)); });
 }
 
 WEIR_EXPORT CudaResult cuStreamSynchronize_ptsz(CudaHandle stream) {
   return Wait([=] { return Driver<CudaResult(CudaHandle)>(kCall_cuStreamSynchronize_ptsz)(stream); },
-              [=] { return KeyOf(stream, true).context; });
+              [=] { return StreamOf(KeyOf(stream, true)); });
 }
 
 WEIR_EXPORT CudaResult cuCtxSynchronize() {
-  return Wait([] { return Driver<CudaResult()>(kCall_cuCtxSynchronize)(); }, [] { return OwnerOf(CurrentContext()); });
+  return Wait([] { return Driver<CudaResult()>(kCall_cuCtxSynchronize)(); },
+              [] { return Awaited{OwnerOf(CurrentContext())}; });
 }
 
 WEIR_EXPORT CudaResult cuCtxSynchronize_v2(CudaHandle context) {
   return Wait([=] { return Driver<CudaResult(CudaHandle)>(kCall_cuCtxSynchronize_v2)(context); },
-              [=] { return OwnerOf(context != nullptr ? context : CurrentContext()); });
+              [=] { return Awaited{OwnerOf(context != nullptr ? context : CurrentContext())}; });
 }
 
 /// The driver does not say of which context the event is.
 WEIR_EXPORT CudaResult cuEventSynchronize(CudaHandle event) {
   return Wait([=] { return Driver<CudaResult(CudaHandle)>(kCall_cuEventSynchronize)(event); },
-              [] { return OwnerOf(CurrentContext()); });
+              [] {
+                return Awaited{OwnerOf(CurrentContext()), nullptr, true};
+              });
 }
 // NOLINTEND(readability-identifier-naming, bugprone-macro-parentheses)
