@@ -40,7 +40,7 @@ class Forged(hostile.Hostile):
         self.assertEqual(status, 200, body)
         self.node.create("liar", memory_min_bytes=64 << 20, memory_max_bytes=512 << 20)
         self.node.create("victim", memory_min_bytes=64 << 20, memory_max_bytes=512 << 20)
-        self.finds_its_device("victim")
+        # No executor runs: the threads of an honest one are late on a busy host, which is pressure, too.
         before = {name: self.memory_of(name) for name in ("liar", "victim")}
         device = self.node.get("/v1/devices/embedded/memory")
         liars = [attach_as_executor(os.path.join(self.node.run_dir, "vgpu/liar.sock")) for _ in range(4)]
