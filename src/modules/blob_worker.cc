@@ -91,7 +91,7 @@ void BlobWorker::Get(std::string blob, std::function<void(Result<std::string>)> 
       0, [this, blob = std::move(blob)] { return store_.Get(blob); }, std::move(done));
 }
 
-void BlobWorker::Answer(const http::Request& request, const std::string& blob, http::Respond respond) {
+void BlobWorker::Answer(const http::Request& request, const std::string& blob, const http::Respond& respond) {
   if (request.method == "PUT")
     return PutAs(blob, request.body, [blob, bytes = request.body.size(), respond](const auto& stored) {
       if (!stored) return respond(http::ErrorReply(stored.error()));

@@ -40,7 +40,7 @@ class BlobWorker {
   void Get(std::string blob, std::function<void(Result<std::string>)> done);
 
   /// Answers a PUT or GET request for one blob.
-  void Answer(const http::Request& request, const std::string& blob, http::Respond respond);
+  void Answer(const http::Request& request, const std::string& blob, const http::Respond& respond);
 
  private:
   struct Job {

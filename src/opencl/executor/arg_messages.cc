@@ -71,14 +71,13 @@ void ArgMessages::Do(const wire::SetArg& m) {
         error = objects_.Find(m.object, sampler);
         if (error == CL_SUCCESS) error = MayBeSampler(*kernel, m.index);
         if (error == CL_SUCCESS)
-          error = cl_.clSetKernelArg(kernel->native, m.index, sizeof sampler->native, &sampler->native);
+          error = cl_.clSetKernelArg(kernel->native, m.index, sizeof(cl_sampler), &sampler->native);
       } else {
         error = objects_.Find(m.object, memory);
         if (error == CL_SUCCESS) error = MayBeMemory(*kernel, m.index, memory->image);
         if (error == CL_SUCCESS && shared_.store != nullptr) break;  // set at the launch
         if (error == CL_SUCCESS) error = memory_.Materialise(*memory);
-        if (error == CL_SUCCESS)
-          error = cl_.clSetKernelArg(kernel->native, m.index, sizeof memory->native, &memory->native);
+        if (error == CL_SUCCESS) error = cl_.clSetKernelArg(kernel->native, m.index, sizeof(cl_mem), &memory->native);
       }
       break;
     }

@@ -164,9 +164,7 @@ cl_command_queue CreateCommandQueueWithProperties(cl_context context, cl_device_
       given.insert(given.end(), list, list + 2);
       if (list[0] == CL_QUEUE_PROPERTIES)
         properties = list[1];
-      else if (list[0] != CL_QUEUE_SIZE)
-        return Refuse(CL_INVALID_VALUE, error);
-      else if ((properties & CL_QUEUE_ON_DEVICE) == 0)
+      else if (list[0] != CL_QUEUE_SIZE || (properties & CL_QUEUE_ON_DEVICE) == 0)
         return Refuse(CL_INVALID_VALUE, error);
     }
     given.push_back(0);
