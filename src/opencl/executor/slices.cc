@@ -5,12 +5,14 @@
 #include <array>
 #include <string>
 
+#include "kernel/source_lines.h"
+
 namespace weir::opencl {
 namespace {
 
 /// "atom" matches atomic_add, atom_add and __opencl_atomic_load. A group may wait for another one's write to a volatile
 /// object. "##", or another spelling of it, makes names that are not in the text.
-constexpr std::array<std::string_view, 15> kLaunchQueries{"get_group_id",
+constexpr std::array<std::string_view, 14> kLaunchQueries{"get_group_id",
                                                           "get_num_groups",
                                                           "get_global_size",
                                                           "get_global_offset",
@@ -23,8 +25,7 @@ constexpr std::array<std::string_view, 15> kLaunchQueries{"get_group_id",
                                                           "printf",
                                                           "volatile",
                                                           "##",
-                                                          "%:%:",
-                                                          "?\?="};
+                                                          "%:%:"};
 /// If the driver chooses the local size, pieces may get another one than the whole launch.
 /// "work_group_" alone would also match the attribute reqd_work_group_size.
 constexpr std::array<std::string_view, 9> kGroupQueries{
@@ -35,29 +36,6 @@ constexpr std::array<std::string_view, 9> kGroupQueries{
 /// local size among the divisors.
 constexpr std::uint64_t kUnit = 256;
 
-/// The text after the line that a backslash, or the trigraph for it, continues; 0: `at` continues no line. Compilers
-/// allow spaces between the backslash and the end of its line.
-std::size_t AfterContinuation(std::string_view source, std::size_t at) {
-  constexpr std::string_view kTrigraph = "?\?/";
-  std::size_t end = source[at] == '\\' ? at + 1 : source.substr(at, 3) == kTrigraph ? at + 3 : 0;
-  if (end == 0) return 0;
-  end = std::min(source.find_first_not_of(" \t\v\f\r", end), source.size());
-  if (end < source.size() && source[end] == '\n') return end + 1;
-  return source[end - 1] == '\r' ? end : 0;  // a carriage return alone ends a line, too
-}
-
-/// Continued lines as one line: a name may stand on both sides of a continuation.
-std::string Spliced(std::string_view source) {
-  std::string spliced;
-  for (std::size_t at = 0; at < source.size();) {
-    if (const std::size_t after = AfterContinuation(source, at); after != 0)
-      at = after;
-    else
-      spliced += source[at++];
-  }
-  return spliced;
-}
-
 bool Names(std::string_view source, const auto& words) {
   return std::ranges::any_of(words, [&](std::string_view word) { return source.find(word) != std::string_view::npos; });
 }
@@ -65,10 +43,11 @@ bool Names(std::string_view source, const auto& words) {
 }  // namespace
 
 bool MayBeSliced(std::string_view source) {
-  if (source.find_first_of("\\?") == std::string_view::npos)
-    return !Names(source, kLaunchQueries) && !Names(source, kGroupQueries);
-  const std::string spliced = Spliced(source);
-  return !Names(spliced, kLaunchQueries) && !Names(spliced, kGroupQueries);
+  if (kernel::HasTrigraphs(source)) return false;
+  const bool continues = source.find('\\') != std::string_view::npos;
+  const std::string spliced = continues ? kernel::Spliced(source) : std::string();
+  const std::string_view text = continues ? std::string_view(spliced) : source;
+  return !Names(text, kLaunchQueries) && !Names(text, kGroupQueries);
 }
 
 Slicer::Slicer(const Launch& launch, std::uint64_t pieces) : whole_(launch) {
