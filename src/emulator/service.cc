@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "platform/clock.h"
@@ -84,7 +85,9 @@ Status Service::Run(int stop, int parent) {
         if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) Receive(fd);
       }
     }
-    emulation_.Advance(platform::Now());
+    const Instant now = platform::Now();
+    Listen(!accept_pause_.Holds(now));
+    emulation_.Advance(now);
     Send();
     for (const auto& [fd, why] : std::exchange(to_drop_, {})) Drop(fd, why);
     SetTimer();
@@ -102,9 +105,10 @@ void Service::Listen(bool listens) {
 void Service::Accept() {
   platform::Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) {
-    // The connection stays in the queue and would wake the service without end. Drop listens again.
-    if (errno == EMFILE || errno == ENFILE) Listen(false);
-    return;
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+    if (accept_pause_.Failed(platform::Now()))
+      std::fprintf(stderr, "weir-emulated-gpu: programs can't connect now: %s\n", std::strerror(errno));
+    return Listen(false);
   }
   const auto peer = platform::PeerOf(socket.get());
   if (!peer || connections_.size() >= kClientsMax) {
@@ -141,7 +145,6 @@ void Service::Drop(int fd, const std::string& why) {
   emulation_.Leave(platform::Now(), found->second.client);
   descriptors_.erase(found->second.client);
   connections_.erase(found);
-  Listen(true);
 }
 
 /// Records how late completions are, and adds these figures to accounts.
@@ -204,7 +207,8 @@ void Service::Watch(Connection& connection, bool write) {
 }
 
 void Service::SetTimer() {
-  const Instant next = emulation_.NextEvent();
+  Instant next = emulation_.NextEvent();
+  if (!listens_) next = std::min(next, platform::Now() + platform::AcceptPause::kPause);
   if (next == timer_at_) return;
   timer_at_ = next;
   itimerspec at{};  // zero: no timer

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "emulator/emulation.h"
+#include "platform/accept_pause.h"
 #include "platform/fd.h"
 
 namespace weir::emulator {
@@ -51,7 +52,7 @@ class Service {
     bool wants_write = false;
   };
 
-  /// Whether the service is woken for connections that wait.
+  /// Whether the service is woken for connections that wait. It is not for a moment after accepting one has failed.
   void Listen(bool listens);
   void Accept();
   void Receive(int fd);
@@ -69,6 +70,7 @@ class Service {
   std::map<Emulation::ClientId, int> descriptors_;  // by client
   std::vector<std::pair<int, std::string>> to_drop_;
   bool listens_ = true;
+  platform::AcceptPause accept_pause_;
   Instant timer_at_ = core::DeviceModel::kNoEvent;
   Lateness lateness_;
 };
