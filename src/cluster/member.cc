@@ -346,7 +346,11 @@ Status Member::GiveBlob(const std::string& blob) {
     if (given_.Has(platform::Now(), blob)) return Ok();
   }
   WEIR_TRY(http::Answer bytes, AskNode({.method = "GET", .target = "/v1/blobs/" + blob}, kBlobMax));
-  if (bytes.status != 200) return Fail(Errc::kNotFound, "the node lost its output, blob " + blob);
+  if (bytes.status == EntryOf(Errc::kNotFound).http_status)
+    return Fail(Errc::kNotFound, "the node lost its output, blob " + blob);
+  if (bytes.status != 200) {
+    WEIR_TRY_STATUS(http::ObjectOf(bytes, "asked the node for blob " + blob));
+  }
   WEIR_TRY_STATUS(AskManagerFor({.method = "PUT",
                                  .target = "/v1/blobs/" + blob,
                                  .body = std::move(bytes.body),

@@ -82,16 +82,21 @@ Result<nlohmann::json> ModuleClient::Ask(const std::string& method, const std::s
   return http::ObjectOf(answer, RequestText(method, target));
 }
 
-Result<nlohmann::json> ModuleClient::AskUntil(const std::string& method, const std::string& target,
-                                              const std::string& body, Duration timeout) {
+template <typename Attempt>
+auto ModuleClient::Until(Attempt attempt) -> decltype(attempt()) {
   const Duration patience = shared_->patience;
   const Instant deadline = platform::Now() + patience;
   for (bool said = false;; said = true) {
-    auto answer = Ask(method, target, body, timeout);
-    if (answer || !IsAway(answer.error()) || platform::Now() >= deadline) return answer;
-    if (!said && say_) say_(answer.error(), patience);
+    auto result = attempt();
+    if (result || !IsAway(result.error()) || platform::Now() >= deadline) return result;
+    if (!said && say_) say_(result.error(), patience);
     std::this_thread::sleep_for(kTryAgainAfter);
   }
+}
+
+Result<nlohmann::json> ModuleClient::AskUntil(const std::string& method, const std::string& target,
+                                              const std::string& body, Duration timeout) {
+  return Until([&] { return Ask(method, target, body, timeout); });
 }
 
 Result<nlohmann::json> ModuleClient::WaitForEnd(const std::string& id, const std::string& body, Duration at_most) {
@@ -117,12 +122,16 @@ Result<std::string> ModuleClient::PutBlob(const std::string& bytes) {
   return blob;
 }
 
+// A service sends only so many large blobs at the same time, and answers further requests with kUnavailable.
 Result<std::string> ModuleClient::GetBlob(const std::string& blob) {
   const std::string target = "/v1/blobs/" + blob;
-  WEIR_TRY(http::Answer answer, AskAny({.method = "GET", .target = target}, kBlobWithin));
-  if (answer.status != 200) {
-    WEIR_TRY_STATUS(http::ObjectOf(answer, RequestText("GET", target)));
-  }
+  WEIR_TRY(http::Answer answer, Until([&]() -> Result<http::Answer> {
+             WEIR_TRY(http::Answer got, AskAny({.method = "GET", .target = target}, kBlobWithin));
+             if (got.status != 200) {
+               WEIR_TRY_STATUS(http::ObjectOf(got, RequestText("GET", target)));
+             }
+             return got;
+           }));
   if (Sha256Of(answer.body) != blob) return Fail(Errc::kProtocol, "the data of blob " + blob + " are other bytes");
   return std::move(answer.body);
 }

@@ -30,10 +30,10 @@ class ModuleClient {
   static ModuleClient OfNode(std::string socket);
   static ModuleClient OfManagers(std::vector<Manager> managers, http::tls::Access access);
 
-  /// How long AskUntil retries an unavailable service; initially 60 s.
+  /// How long AskUntil and GetBlob retry an unavailable service; initially 60 s.
   void SetPatience(Duration patience) { shared_->patience = patience; }
-  /// `say` is called once by each AskUntil that starts to retry, with the reason. Must be set before other threads use
-  /// the client.
+  /// `say` is called once by each of these calls that starts to retry, with the reason. Must be set before other
+  /// threads use the client.
   void OnPatience(std::function<void(const Error& why, Duration patience)> say) { say_ = std::move(say); }
 
   /// Asks the manager that answered last and then the others. A request may be sent twice; all requests of the API are
@@ -56,6 +56,9 @@ class ModuleClient {
     std::atomic<std::size_t> manager = 0;  // the one that answered last
     std::atomic<Duration> patience{Duration(seconds(60))};
   };
+  /// Repeats the attempt while the service is unavailable, up to the patience.
+  template <typename Attempt>
+  auto Until(Attempt attempt) -> decltype(attempt());
   Result<http::Answer> AskAny(http::Call call, Duration timeout);
 
   std::string socket_;
