@@ -206,37 +206,35 @@ TEST(PeerPidFdOf, SaysWhetherThePeerIsGoneOrTheKernelTooOld) {
   EXPECT_EQ(CodeOf(PeerPidFdOf(without_peer.get())), Errc::kNotFound);
 }
 
-TEST(PeerIsChildOf, IsTrueOfAChildThatLives) {
+/// A child that has connected to this process and waits.
+struct ConnectedChild {
+  ConnectedChild() {
+    EXPECT_TRUE(WaitReadable(listener->get(), 20'000));
+    connection = Accept(*listener);
+  }
   const TempFolder folder;
-  const auto listener = ListenSeqPacket(folder / "s", 0666);
-  ASSERT_TRUE(listener);
-  weir::testing::Child child([&folder] {
-    const auto connection = ConnectSeqPacket(folder / "s");
-    while (connection) ::pause();
+  const Result<Fd> listener = ListenSeqPacket(folder / "s", 0666);
+  weir::testing::Child child{[this] {
+    const auto to_parent = ConnectSeqPacket(folder / "s");
+    while (to_parent) ::pause();
     return 1;
-  });
-  ASSERT_TRUE(WaitReadable(listener->get(), 20'000));
-  const Fd connection = Accept(*listener);
-  EXPECT_TRUE(PeerIsChildOf(connection.get(), ::getpid()));
-  EXPECT_FALSE(PeerIsChildOf(connection.get(), ::getppid()));
-  child.Kill();
-  EXPECT_FALSE(PeerIsChildOf(connection.get(), ::getpid())) << "another process may get its pid";
+  }};
+  Fd connection;
+};
+
+TEST(PeerIsChildOf, IsTrueOfAChildThatLives) {
+  ConnectedChild connected;
+  EXPECT_TRUE(PeerIsChildOf(connected.connection.get(), ::getpid()));
+  EXPECT_FALSE(PeerIsChildOf(connected.connection.get(), ::getppid()));
+  connected.child.Kill();
+  EXPECT_FALSE(PeerIsChildOf(connected.connection.get(), ::getpid())) << "another process may get its pid";
 }
 
 TEST(PeerOf, IsTheProcessThatConnected) {
-  const TempFolder folder;
-  const auto listener = ListenSeqPacket(folder / "s", 0666);
-  ASSERT_TRUE(listener);
-  weir::testing::Child child([&folder] {
-    const auto connection = ConnectSeqPacket(folder / "s");
-    while (connection) ::pause();
-    return 1;
-  });
-  ASSERT_TRUE(WaitReadable(listener->get(), 20'000));
-  const Fd connection = Accept(*listener);
-  const auto peer = PeerOf(connection.get());
+  ConnectedChild connected;
+  const auto peer = PeerOf(connected.connection.get());
   ASSERT_TRUE(peer) << peer.error().message;
-  EXPECT_EQ(peer->pid, child.pid());
+  EXPECT_EQ(peer->pid, connected.child.pid());
   EXPECT_EQ(peer->uid, ::geteuid());
 }
 
