@@ -26,9 +26,9 @@ class NotRestored {
   void DropPolicy(std::string_view device);
   void DropOversell(std::string_view device);
   void DropMemory(std::string_view device);
-  /// False: there was none with this name.
+  /// False: no such vGPU was kept.
   bool DropVgpu(std::string_view name);
-  /// Null: there is none with this name.
+  /// Null: no such vGPU is kept.
   [[nodiscard]] const SavedVgpu* Vgpu(std::string_view name) const;
 
   /// Adds all to `saved`. Settings of devices replace those that `saved` has of the same device.

@@ -184,8 +184,8 @@ CallFilter MakeServiceFilter(bool network) {
 bool ConfineService(const ServiceRights& rights) {
   if (rights.user != 0 && !Become({.uid = rights.user, .gid = rights.user})) return false;
   if (!Confine({.network = rights.network})) return false;
-  // A filter of system calls cannot see to where a socket connects, and a listening or a connected one can be made to
-  // connect elsewhere.
+  // A filter of system calls does not see the address that a socket is connected to. A socket that listens or is
+  // connected can be connected to another address.
   if (!rights.network && !FileRules::RefuseConnections()) return false;
   return MakeServiceFilter(rights.network).Install();
 }

@@ -14,8 +14,8 @@ struct ServiceRights {
 
 /// Permanent. As Confine; in addition only the system calls that serving needs are allowed: the process cannot start
 /// programs, write, make or remove files, send signals to other processes, or make sockets other than Unix sockets.
-/// Existing sockets stay usable, also for accepting connections, but do not connect elsewhere (since Linux 6.7). Call
-/// it before the first thread is started. False, with errno: this process is not confined.
+/// Existing sockets stay usable, also for accepting connections; since Linux 6.7 they can't be connected to another
+/// address. Call it before the first thread is started. False, with errno: this process is not confined.
 bool ConfineService(const ServiceRights& rights = {});
 
 }  // namespace weir::platform

@@ -58,7 +58,7 @@ void EndStreams(Condition condition) {
     std::erase_if(known.streams, [&](const auto& one) {
       if (!condition(one.first)) return false;
       const auto owner = known.contexts.find(one.first.context);
-      if (owner == known.contexts.end()) return true;
+      if (owner == known.contexts.end() || one.second == nullptr) return true;  // null: no memory was left for it
       one.second->Leave();
       owner->second->spare.push_back(one.second);
       return true;
