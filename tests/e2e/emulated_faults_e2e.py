@@ -5,6 +5,7 @@ used the device is told; the daemon, other devices and their programs go on."""
 import json
 import os
 import subprocess
+import tempfile
 import unittest
 
 import emulated
@@ -61,6 +62,14 @@ class Alone(unittest.TestCase):
         self.assertRegex(self.run_program("clinfo").stdout, r"Device Available +No\n")
         self.assertRegex(self.run_program("clinfo", device=1).stdout, r"Device Available +Yes\n")
         self.right(self.run_program(*loop(0.2), device=1))
+
+    def test_a_program_may_exit_while_its_first_kernel_is_compiled(self):
+        """It has enqueued kernels when the device is lost, and exits at the error. Each run compiles the kernel anew."""
+        for _ in range(3):
+            self.emulate(fault("lost", "after = 20"))
+            with tempfile.TemporaryDirectory() as cache:
+                self.fails(self.run_program("env", "POCL_CACHE_DIR=" + cache, LOOP, "60", str(ITEMS), "4", "20000"),
+                           OUT_OF_RESOURCES)
 
     def test_after_a_reset_another_process_can_use_the_device(self):
         self.emulate(fault("reset", "after = 20"))

@@ -2,6 +2,7 @@
 #include "emulator/opencl/driver.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +17,9 @@
 
 namespace weir::emulator::cl {
 namespace {
+
+/// How long a program's exit waits for kernels that PoCL computes.
+constexpr Duration kExitPatience = seconds(10);
 
 std::atomic<Driver*> the_driver{nullptr};
 /// The table of a forked child process. It is made before the fork, because after it a child may call few functions.
@@ -70,8 +74,36 @@ std::unique_ptr<Driver> Driver::Make(std::string& error) {
 }
 
 void Driver::AfterForkInChild() {
+  The().in_child_ = true;
   *The().backend_.table = calls_of_child;
   The().client_->CloseInChild();
+}
+
+/// Waits until PoCL has computed what it was given. LLVM's static objects, some of which it makes when it first
+/// compiles a kernel, end when the program exits: a thread of PoCL that compiled a kernel meanwhile would crash the
+/// program.
+void Driver::AwaitComputing() {
+  if (in_child_) return;
+  CommandId end = 0;  // other threads may still add commands
+  const auto computing = [&] {
+    // A signal handler that exits may have interrupted a call that holds the lock.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return true;
+    if (end == 0) end = timeline_.Next();
+    return timeline_.Computing(end);
+  };
+  for (const Instant until = platform::Now() + kExitPatience; computing() && platform::Now() < until;)
+    std::this_thread::sleep_for(milliseconds(5));
+}
+
+/// Objects of a thread end before static ones do, whenever these were made. The main thread's end when it exits.
+void Driver::AwaitComputingAtExit() {
+  struct AtThreadEnd {
+    ~AtThreadEnd() {
+      if (::gettid() == ::getpid()) The().AwaitComputing();
+    }
+  };
+  thread_local const AtThreadEnd kAtThreadEnd;
 }
 
 bool Driver::Start() {
@@ -146,6 +178,7 @@ cl_int Driver::TakeWaitList(cl_uint count, const cl_event* events, WaitList& out
 cl_int Driver::Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
                      cl_event* out, std::unique_lock<std::mutex> order, std::shared_lock<std::shared_mutex> no_failure,
                      bool wait) {
+  AwaitComputingAtExit();
   auto* event = new Event;
   event->dispatch = backend_.table;
   event->refs = 2;  // one of the driver until the command is complete, and one of the caller

@@ -104,6 +104,8 @@ class Driver {
   Driver(std::unique_ptr<Client> client, Backend backend, std::vector<Device> devices);
   static std::unique_ptr<Driver> Make(std::string& error);
   static void AfterForkInChild();
+  void AwaitComputing();
+  static void AwaitComputingAtExit();
   static void CL_CALLBACK OnComputed(cl_event native, cl_int status, void* id);
 
   cl_int Given(const std::shared_ptr<Queue>& queue, CommandKind kind, const WaitList& waits, cl_event native,
@@ -141,6 +143,7 @@ class Driver {
   std::deque<Timeline::Submission> outbox_;
   std::set<std::uint32_t> lost_;  // devices
   bool sending_ = false;
+  bool in_child_ = false;  // a child that was forked without exec: PoCL's threads are its parent's
 
   struct Told {
     Event* event;

@@ -324,4 +324,25 @@ std::vector<CommandId> Timeline::Open() const {
   return open;
 }
 
+bool Timeline::Computing(CommandId end) const {
+  std::vector<CommandId> left;
+  for (const auto& [id, command] : commands_)
+    if (command.queue == 0) left.push_back(id);
+  std::set<CommandId> held;  // by a user event
+  while (!left.empty()) {
+    const CommandId id = left.back();
+    left.pop_back();
+    const auto found = commands_.find(id);
+    if (found == commands_.end() || !held.insert(id).second) continue;
+    const Command& command = found->second;
+    left.insert(left.end(), command.waiters.begin(), command.waiters.end());
+    if (command.queue == 0) continue;
+    const Queue& queue = queues_.at(command.queue);
+    if (const auto next = queue.open.upper_bound(id); queue.in_order && next != queue.open.end()) left.push_back(*next);
+  }
+  return std::ranges::any_of(commands_, [&](const auto& one) {
+    return one.first < end && one.second.queue != 0 && !one.second.computed && !held.contains(one.first);
+  });
+}
+
 }  // namespace weir::emulator::cl

@@ -112,6 +112,10 @@ class Timeline {
   /// Whether the commands of the queue until this one are complete.
   [[nodiscard]] bool Done(QueueId queue, CommandId until) const;
   [[nodiscard]] std::vector<CommandId> Open() const;
+  /// Whether PoCL computes a command that was added before `end`, or will do so before the program sets a user event.
+  [[nodiscard]] bool Computing(CommandId end) const;
+  /// The id that the next command gets.
+  [[nodiscard]] CommandId Next() const { return next_command_; }
 
  private:
   struct Lane {

@@ -180,6 +180,35 @@ TEST(ClTimeline, WhatTheDeviceFailsIsCompleteOnceItIsComputed) {
   EXPECT_EQ(Commands(timeline.TakeEnds()), Ids{second});
 }
 
+TEST(ClTimeline, WhatAUserEventHoldsIsNotComputed) {
+  Timeline timeline;
+  const auto one = timeline.AddQueue(0, true, 0);
+  const auto two = timeline.AddQueue(0, false, 0);
+  EXPECT_FALSE(timeline.Computing(timeline.Next()));
+  const CommandId user = timeline.AddUserEvent(At(1));
+  const CommandId held = timeline.Add(At(1), one, Timeline::Order::kCommand, kKernel, Ids{user});
+  timeline.Add(At(1), one, Timeline::Order::kCommand, kKernel, {});  // behind it in an in-order queue
+  timeline.Add(At(1), two, Timeline::Order::kCommand, kKernel, Ids{held});
+  EXPECT_FALSE(timeline.Computing(timeline.Next()));
+  const CommandId free = timeline.Add(At(1), two, Timeline::Order::kCommand, kKernel, {});
+  EXPECT_TRUE(timeline.Computing(timeline.Next()));
+  EXPECT_FALSE(timeline.Computing(free)) << "it was added later";
+  timeline.Computed(At(2), free, 0, {});  // the model has not ended it
+  EXPECT_FALSE(timeline.Computing(timeline.Next()));
+  timeline.SetUserEvent(At(3), user, 0);
+  EXPECT_TRUE(timeline.Computing(timeline.Next()));
+}
+
+TEST(ClTimeline, WhatTheDeviceHasFailedIsStillComputed) {
+  Timeline timeline;
+  const auto queue = timeline.AddQueue(0, true, 0);
+  const CommandId lost = timeline.Add(At(1), queue, Timeline::Order::kCommand, kKernel, {});
+  timeline.Failed(At(2), lost);
+  EXPECT_TRUE(timeline.Computing(timeline.Next()));
+  timeline.Computed(At(3), lost, 0, {});
+  EXPECT_FALSE(timeline.Computing(timeline.Next()));
+}
+
 // -- Laws ------------------------------------------------------------------------------------------------------------
 
 /// Draws programs of commands over several queues, plays a model and a CPU driver, and checks every end.
