@@ -79,7 +79,7 @@ Status FollowedSink::MoveWanted(const std::string& why) {
 
 void FollowedSink::OpenSpare() {
   const std::lock_guard lock(followed_.mutex);
-  if (spare_.empty()) spare_.resize(opencl::kSpareBytes);
+  if (spare_.empty()) spare_ = ZeroedBytes(opencl::kSpareBytes);
 }
 
 std::uint32_t FollowedSink::NewRequest() {

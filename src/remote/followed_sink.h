@@ -10,10 +10,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <vector>
 
 #include "opencl/channel/limits.h"
 #include "remote/pump.h"
+#include "remote/zeroed_bytes.h"
 
 namespace weir::remote {
 
@@ -61,7 +61,7 @@ class FollowedSink final : public LineSink {
   std::set<std::uint32_t> asked_;
   std::map<std::uint32_t, std::int32_t> answers_;
   std::uint32_t next_request_ = kRequests;
-  std::vector<std::byte> spare_;  // never reallocated, because the reader may be writing to it
+  ZeroedBytes spare_;  // never reallocated, because the reader may be writing to it
   std::uint64_t arrived_[kSpareSlots] = {};
   bool notices_are_nobodys_ = false, ended_ = false;
 };

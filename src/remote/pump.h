@@ -20,6 +20,7 @@
 #include "opencl/log/object_log.h"
 #include "proto/network_frames.h"
 #include "remote/keep_awake.h"
+#include "remote/zeroed_bytes.h"
 
 namespace weir::remote {
 
@@ -156,7 +157,7 @@ class InPump {
   const std::atomic<bool>& stop_;
   net::Stream& stream_;
   Traffic traffic_;
-  std::vector<std::byte> buffer_;
+  ZeroedBytes buffer_;
   std::size_t begin_ = 0, end_ = 0;  // the received bytes that were not yet processed
   Passing passing_;
 };
