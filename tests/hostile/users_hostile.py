@@ -316,6 +316,7 @@ class Services(hostile.Hostile):
         for _ in range(2):  # the portal, which has another user, connects again when the hypervisor has closed the port
             connection, _ = self.hypervisor.accept()
             connection.close()
+        e2e.wait_for(lambda: os.path.exists(self.at["vm2"]), "the daemon has made the guest's memory")
         memory = os.stat(self.at["vm2"])
         self.assertEqual((memory.st_uid, stat.S_IMODE(memory.st_mode)), (0, 0o600))
         self.fields_of("portal of the guest at " + self.at["vm2"])
