@@ -102,7 +102,7 @@ void PrintVgpu(const VgpuView& v, bool sold) {
   const auto& m = v.memory;
   const std::string limit = MemoryText(v);
   const std::string programs =
-      m.program_bytes == 0 ? "" : fmt::format("; CUDA programs hold {}", FormatBytes(Bytes{m.program_bytes}));
+      m.program_bytes == 0 ? "" : fmt::format("; programs hold {} themselves", FormatBytes(Bytes{m.program_bytes}));
   line("memory", (!m.elastic ? fmt::format("{}; OpenCL objects have {}", limit.empty() ? "no limit" : "limit " + limit,
                                            FormatBytes(Bytes{m.objects_bytes}))
                              : fmt::format("{} to {} slots of 64M; holds {}, {} its own now{}; made {}, copied {}",

@@ -179,7 +179,7 @@ constexpr std::array kUseMetrics{
                 "Allocations and commands of its programs that failed for lack of memory",
                 [](const Vgpu& v) { return Number(v.memory_refused); }},
     MetricEntry{"weir_vgpu_program_memory_bytes", kGauge, "bytes",
-                "Device memory that its CUDA programs hold, as they report it",
+                "Device memory that its CUDA and Vulkan programs hold, as they report it",
                 [](const Vgpu& v) { return Number(v.program_memory); }},
 };
 

@@ -204,6 +204,8 @@ class Agent {
   bool IsConnected(Attachment& attachment);
   /// Attaches if an attempt is due. The ticket must be passed to Withdraw.
   Ticket ArriveForMemory() noexcept;
+  /// How long a call for memory that is made now waits for the daemon's answer.
+  Duration AttachWaitForMemory() noexcept;
   bool Claim(const Attachment& attachment, std::uint64_t bytes);
   bool ClaimWithoutWord(const Attachment& attachment);
   void GiveUpWord(const Attachment& attachment);

@@ -16,8 +16,8 @@ namespace {
 
 using MemoryLock = std::lock_guard<platform::Mutex>;
 
-/// Time that the first call waits for the daemon's answer. Programs allocate before they launch anything, and what a
-/// program allocates before it is attached is not limited.
+/// Time that the first call waits for the daemon's answer. Programs ask how much memory there is, and allocate, before
+/// they launch anything. What a program allocates before it is attached is not limited.
 constexpr Duration kFirstAttachWait = seconds(1);
 
 /// The memory limit in force, in bytes; 0: none. Elastic memory has a limit that follows the executors' needs, so its
@@ -37,9 +37,14 @@ bool HasWords(const Attachment& attachment) { return attachment.process().header
 
 }  // namespace
 
+Duration Agent::AttachWaitForMemory() noexcept {
+  const bool due = platform::NowNs() >= next_attempt_ns_.load(std::memory_order_relaxed);
+  const bool first = due && attach_count_.load(std::memory_order_relaxed) == 0 && !asked_.exchange(true);
+  return first ? kFirstAttachWait : kAttachWait;
+}
+
 Ticket Agent::ArriveForMemory() noexcept {
-  const bool first = attach_count_.load(std::memory_order_relaxed) == 0 && !asked_.exchange(true);
-  const Duration wait = first ? kFirstAttachWait : kAttachWait;
+  const Duration wait = AttachWaitForMemory();
   Ticket ticket = Arrive(platform::NowNs(), wait);
   if (ticket.attachment == nullptr || IsConnected(*ticket.attachment)) return ticket;
   Withdraw(ticket);
@@ -95,7 +100,7 @@ bool Agent::ClaimWithoutWord(const Attachment& attachment) {
   const bool refused = HasWords(attachment);
   if (!wordless_said_ && refused)
     std::fprintf(stderr, "weir: this program gets no device memory: too many processes of its vGPU are attached%s\n",
-                 api_ == proto::Api::kCuda ? "" : ", or the daemon is too old for a program that draws and uses CUDA");
+                 api_ == proto::Api::kCuda ? "" : ", or the daemon is too old for this program");
   else if (!wordless_said_)
     std::fprintf(stderr, "weir: the memory limit of this vGPU does not hold for this program: the daemon is too old\n");
   wordless_said_ = true;
@@ -153,7 +158,7 @@ void Agent::ReleaseMemory(std::uint64_t bytes) noexcept {
 
 MemoryUse Agent::UsedMemory() noexcept {
   // A question does not wait for a place in a vGPU that is full.
-  const Ticket ticket = ArriveNow(platform::NowNs(), kAttachWait);
+  const Ticket ticket = ArriveNow(platform::NowNs(), AttachWaitForMemory());
   if (ticket.attachment != nullptr) limits_.store(HasWords(*ticket.attachment), std::memory_order_relaxed);
   MemoryUse use{.limit = MemoryLimit(), .held = held_bytes_.load(std::memory_order_relaxed)};
   if (ticket.attachment != nullptr && HasWords(*ticket.attachment))

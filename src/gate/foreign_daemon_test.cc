@@ -251,6 +251,19 @@ TEST_F(ForeignDaemon, OfGateLayout19LimitsNoMemoryOfProgramsAndTheySaySoOnce) {
   EXPECT_EQ(said, "weir: the memory limit of this vGPU does not hold for this program: the daemon is too old\n");
 }
 
+// Programs ask once how much memory there is. Longer than the wait of a frame.
+TEST_F(ForeignDaemon, ThatAnswersAfterAMomentIsAwaitedByTheFirstQuestionForMemory) {
+  const Offer offer;
+  offer.vgpu_page().memory_limit_slots = 1;
+  offer.vgpu_page().memory_order = 2;
+  const FakeDaemon daemon(path_, [&offer](int connection) {
+    std::this_thread::sleep_for(2 * kAttachWait);
+    offer.Send(connection);
+  });
+  Agent agent(path_, proto::Api::kVulkan, "test");
+  EXPECT_EQ(agent.UsedMemory().limit, kSlotBytes.count) << agent.last_error();
+}
+
 TEST_F(ForeignDaemon, ThatNeverStopsSendingCommandsIsReadAPieceAtATime) {
   const Offer offer;
   offer.vgpu_page().allowance_ns = 1'000'000'000;

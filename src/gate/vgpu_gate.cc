@@ -115,11 +115,11 @@ Result<proto::Hello> VgpuGate::ReadHello(int connection, const platform::Peer& p
   return std::move(*hello);
 }
 
-/// A program that draws gets one too, because it may use CUDA later in the same process; but programs that draw don't
-/// take the last half of the words from programs that use CUDA for certain.
+/// A program of GL gets one, too, because it may use CUDA later in the same process; but programs of GL do not take the
+/// last half of the words from programs that allocate for certain.
 std::uint32_t VgpuGate::FreeMemoryWord(proto::Api api) {
-  const bool may_claim = api == proto::Api::kGl || api == proto::Api::kVulkan;
-  if (!may_claim && api != proto::Api::kCuda) return 0;
+  const bool may_claim = api == proto::Api::kGl;
+  if (!may_claim && api != proto::Api::kCuda && api != proto::Api::kVulkan) return 0;
   if (may_claim && memory_words_.count() >= proto::kMemoryWords / 2) return 0;
   for (std::uint32_t word = 0; word < proto::kMemoryWords; ++word) {
     if (memory_words_[word]) continue;

@@ -137,16 +137,23 @@ void SettleCuda() {
   if (CudaShim* cuda = Cuda()) cuda->Settle();
 }
 
-int ClaimCudaMemory(unsigned long long bytes) {
-  CudaShim* cuda = Cuda();
-  return cuda == nullptr || cuda->ClaimMemory(bytes) ? 1 : 0;
+// Memory is the process's, whichever API allocates it. `kFirst`: the API of a process that has used none before.
+template <weir::proto::Api kFirst>
+int ClaimMemory(unsigned long long bytes) {
+  Shims* shims = Get(kFirst);
+  return shims == nullptr || shims->process.ClaimMemory(bytes) ? 1 : 0;
 }
-void ReleaseCudaMemory(unsigned long long bytes) {
-  if (CudaShim* cuda = Cuda()) cuda->ReleaseMemory(bytes);
+template <weir::proto::Api kFirst>
+void ReleaseMemory(unsigned long long bytes) {
+  if (Shims* shims = Get(kFirst)) shims->process.ReleaseMemory(bytes);
 }
-void UsedCudaMemory(weir_cuda_memory* use) {
+template <weir::proto::Api kFirst>
+void UsedMemory(weir_shim_memory* use) {
   *use = {};
-  if (CudaShim* cuda = Cuda()) *use = cuda->UsedMemory();
+  Shims* shims = Get(kFirst);
+  if (shims == nullptr) return;
+  const weir::gate::MemoryUse used = shims->process.UsedMemory();
+  *use = {used.limit, used.held};
 }
 
 }  // namespace
@@ -160,15 +167,18 @@ WEIR_SHIM_EXPORT const weir_gl_hooks* weir_gl_shim_hooks(void) {
 }
 
 WEIR_SHIM_EXPORT const weir_vulkan_hooks* weir_vulkan_shim_hooks(void) {
+  constexpr auto kVulkan = weir::proto::Api::kVulkan;
   static const weir_vulkan_hooks kHooks = {
-      WEIR_VULKAN_HOOKS_VERSION, &BeforeVulkanPresent, &AfterVulkanPresent, &BeforeVulkanWork, &AfterVulkanWork,
-      &BeforeVulkanImage,        &ForgetVulkanWindow,  &ReportVulkanTime,   &VulkanNeed,       &UseVulkanDevices};
+      WEIR_VULKAN_HOOKS_VERSION, &BeforeVulkanPresent,    &AfterVulkanPresent, &BeforeVulkanWork, &AfterVulkanWork,
+      &BeforeVulkanImage,        &ForgetVulkanWindow,     &ReportVulkanTime,   &VulkanNeed,       &UseVulkanDevices,
+      &ClaimMemory<kVulkan>,     &ReleaseMemory<kVulkan>, &UsedMemory<kVulkan>};
   return CatchForks() ? &kHooks : nullptr;
 }
 
 WEIR_SHIM_EXPORT const weir_cuda_hooks* weir_cuda_shim_hooks(void) {
-  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork,    &AfterCudaWork,
-                                         &ReportCudaTime,         &CudaCharges,       &SettleCuda,
-                                         &ClaimCudaMemory,        &ReleaseCudaMemory, &UsedCudaMemory};
+  constexpr auto kCuda = weir::proto::Api::kCuda;
+  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork,       &AfterCudaWork,
+                                         &ReportCudaTime,         &CudaCharges,          &SettleCuda,
+                                         &ClaimMemory<kCuda>,     &ReleaseMemory<kCuda>, &UsedMemory<kCuda>};
   return CatchForks() ? &kHooks : nullptr;
 }

@@ -10,6 +10,7 @@ import time
 import unittest
 
 import emulated
+import vulkan_e2e
 import weir_e2e as e2e
 from emulated_cuda_e2e import PROGRAM
 from emulated_cuda_memory_e2e import KINDS, MEMORY
@@ -410,7 +411,7 @@ class Memory(emulated.WithEmulatedNode):
         self.assertRegex(said[0], r"^no memory for \d allocations? or commands? of its programs; its limit is 64 MiB$")
         shown = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "vgpu", "show", "a"], capture_output=True, text=True,
                                timeout=e2e.PATIENCE).stdout
-        self.assertIn("CUDA programs hold 64M", shown)
+        self.assertIn("programs hold 64M themselves", shown)
         self.assertEqual(self.ask(program, "free"), "0")
         self.assertNotEqual(self.ask(program, "fork"), "0", "a child without an exec has no driver")
         self.assertEqual(self.number(program, "fill plain"), self.BLOCKS, "what the child claimed is free")
@@ -426,6 +427,19 @@ class Memory(emulated.WithEmulatedNode):
         left = ((self.LIMIT_MIB << 20) - objects()) // (self.BLOCK_MIB << 20)
         self.assertEqual(self.number(program, "fill plain"), left)
         self.assertLess(left, self.BLOCKS)
+
+    def test_memory_of_vulkan_programs_counts_for_cuda_programs(self):
+        program = self.limited()
+        other = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--",
+                                    os.path.join(e2e.BUILD, "bin/vulkan_memory"), str(self.BLOCK_MIB)], vulkan_e2e.lavapipe(),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(other.stdout.close)
+        self.addCleanup(other.stdin.close)
+        self.assertEqual(self.number(other, "take"), 0)
+        self.assertEqual(self.number(program, "fill plain"), self.BLOCKS - 1)
+        self.assertEqual(self.number(other, "take"), vulkan_e2e.OUT_OF_DEVICE_MEMORY)
+        self.assertEqual(self.ask(program, "free"), "0")
+        self.assertEqual(self.number(other, "fill"), self.BLOCKS - 1)
 
     def test_memory_of_cuda_programs_counts_for_opencl_programs(self):
         program = self.limited()

@@ -18,6 +18,8 @@ import emulated
 import weir_e2e as e2e
 
 COMPUTE = os.path.join(e2e.BUILD, "bin/vulkan_compute")
+MEMORY = os.path.join(e2e.BUILD, "bin/vulkan_memory")
+OUT_OF_DEVICE_MEMORY = -2
 VALIDATION = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"}
 PROCESSORS = len(os.sched_getaffinity(0))
 
@@ -331,6 +333,100 @@ class Computing(WithVulkan):
     def test_instances_follow_each_other(self):
         self.node.create("a")
         self.assertIn("ok", self.finish([COMPUTE, "--submits", "20", "--instances", "5"], "a"))
+
+
+class Memory(WithVulkan):
+    """What Vulkan programs get of the card's memory, by their own answers and by the daemon's."""
+    LIMIT_MIB, BLOCK_MIB = 64, 4
+    BLOCKS = LIMIT_MIB // BLOCK_MIB
+
+    def program(self, vgpu="a", environment=None):
+        program = self.start([MEMORY, str(self.BLOCK_MIB)], vgpu, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.stdin.close)
+        return program
+
+    def limited(self, name="a"):
+        self.node.create(name, memory_max_bytes=self.LIMIT_MIB << 20)
+        return self.program(name)
+
+    def ask(self, program, line):
+        program.stdin.write(line + "\n")
+        program.stdin.flush()
+        answer = program.stdout.readline()
+        self.assertTrue(answer, "\n".join([f"{line}: the program has ended", *self.tenants.report()]))
+        return [int(one) for one in answer.split()]
+
+    def shown(self, vgpu="a"):
+        return self.node.vgpu(vgpu)["use"]["program_memory_bytes"] >> 20
+
+    def test_programs_get_exactly_the_limit_together(self):
+        program = self.limited()
+        self.assertEqual(self.ask(program, "fill"), [self.BLOCKS])
+        self.assertEqual(self.shown(), self.LIMIT_MIB)
+        self.assertEqual(self.ask(program, "take"), [OUT_OF_DEVICE_MEMORY])
+        other = self.program()
+        self.assertEqual(self.ask(other, "take"), [OUT_OF_DEVICE_MEMORY])
+        self.assertEqual(self.ask(program, "free"), [0])
+        self.assertEqual(self.ask(other, "take"), [0])
+        self.assertEqual(self.ask(program, "fill"), [self.BLOCKS - 1])
+        self.assertIn("programs hold 64M", self.weir("vgpu", "show", "a").stdout)
+        other.kill()
+        e2e.wait_for(lambda: self.shown() == self.LIMIT_MIB - self.BLOCK_MIB, "the end of the other one is seen")
+        self.assertEqual(self.ask(program, "fill"), [1], "a killed program gives back what it held")
+
+    def test_a_device_that_is_destroyed_gives_back_what_it_held(self):
+        program = self.limited()
+        for _ in range(2):
+            self.assertEqual(self.ask(program, "fill"), [self.BLOCKS])
+            self.assertEqual(self.ask(program, "new"), [0])
+            self.assertEqual(self.shown(), 0)
+
+    def test_memory_that_is_imported_counts_once(self):
+        program = self.limited()
+        self.assertEqual(self.ask(program, "shared"), [0])
+        self.assertEqual(self.shown(), self.BLOCK_MIB)
+        self.assertEqual(self.ask(program, "fill"), [self.BLOCKS - 1])
+
+    def test_programs_are_shown_the_vgpus_memory(self):
+        """Debian 12's lavapipe has no budget, so only the fake driver's is compared. Others count the use of the whole
+        machine."""
+        self.node.create("free")
+        whole, has_budget, _ = self.ask(self.program("free"), "info")
+        self.assertGreater(whole, self.LIMIT_MIB << 20)
+        heap, budget, _ = self.ask(self.limited(), "info")
+        self.assertEqual((heap, budget != 0), (self.LIMIT_MIB << 20, has_budget != 0))
+        self.assertLessEqual(budget, heap)
+
+    def test_a_program_that_only_allocates_presents_nothing(self):
+        self.assertEqual(self.ask(self.limited(), "take"), [0])
+        [process] = self.node.vgpu("a")["processes"]
+        self.assertEqual((process["api"], process["presents"]), ("vulkan", False))
+
+    def test_the_limit_changes_live(self):
+        program = self.limited()
+        self.assertEqual(self.ask(program, "fill"), [self.BLOCKS])
+        for mib in (2 * self.LIMIT_MIB, self.LIMIT_MIB):
+            status, body = self.node.call("PATCH", "/v1/vgpus/a", {"memory_max_bytes": mib << 20})
+            self.assertEqual(status, 200, body)
+            self.assertEqual(self.ask(program, "info")[0], mib << 20)
+            self.assertEqual(self.ask(program, "fill"), [max(0, mib - self.LIMIT_MIB) // self.BLOCK_MIB])
+        self.assertEqual(self.shown(), 2 * self.LIMIT_MIB, "nothing is taken away")
+
+    def test_without_a_limit_or_a_gate_the_driver_decides(self):
+        self.node.create("a")
+        self.assertEqual(self.ask(self.program(), "take"), [0])
+        e2e.wait_for(lambda: self.shown() == self.BLOCK_MIB, "it is counted")
+        self.assertEqual(self.ask(self.program(environment={"WEIR_DISABLE_VULKAN_LAYER": "1"}), "take"), [0])
+        self.assertEqual(self.shown(), self.BLOCK_MIB)
+
+    def test_the_validation_layer_accepts_what_is_passed_on(self):
+        self.node.create("a", memory_max_bytes=self.LIMIT_MIB << 20)
+        program = self.start([MEMORY, str(self.BLOCK_MIB)], "a", VALIDATION, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
+        out, _ = program.communicate("fill\ninfo\nfree\ntake\n", timeout=e2e.PATIENCE)
+        self.assertEqual((program.returncode, "VUID" in out), (0, False), out)
 
 
 def main():

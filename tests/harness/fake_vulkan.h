@@ -40,6 +40,10 @@ struct FakeVulkan {
   std::uint64_t ticks_of_wait = 0;  // of a part that waits for semaphores
   std::function<void()> on_wait{};  // what happens while the program waits
   std::function<void()> on_create_device{};
+  // Memory: type 0 is the device's, type 1 the host's.
+  std::uint64_t heap_bytes = 1ULL << 30, heap_used = 0, heap_free = 1ULL << 30;
+  VkResult memory_result = VK_SUCCESS;
+  int allocations = 0, frees = 0;
   // What was called.
   int lookups = 0, late_lookups = 0;  // late: after the device was made
   bool made = false;
@@ -108,6 +112,31 @@ inline VKAPI_ATTR void VKAPI_CALL GetFamilies(VkPhysicalDevice, std::uint32_t* c
   *count = 2;
   families[0] = {VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT, 2, 64, {1, 1, 1}};
   families[1] = {VK_QUEUE_TRANSFER_BIT, 1, 0, {1, 1, 1}};
+}
+inline VKAPI_ATTR void VKAPI_CALL GetMemory(VkPhysicalDevice, VkPhysicalDeviceMemoryProperties* memory) {
+  *memory = {};
+  memory->memoryTypeCount = memory->memoryHeapCount = 2;
+  memory->memoryTypes[1].heapIndex = 1;
+  memory->memoryHeaps[0] = {fake_vulkan.heap_bytes, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+  memory->memoryHeaps[1] = {fake_vulkan.heap_bytes, 0};
+}
+inline VKAPI_ATTR void VKAPI_CALL GetMemory2(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2* memory) {
+  GetMemory(device, &memory->memoryProperties);
+  auto* budget = static_cast<VkPhysicalDeviceMemoryBudgetPropertiesEXT*>(memory->pNext);
+  if (budget == nullptr) return;
+  for (int heap = 0; heap < 2; ++heap) {
+    budget->heapUsage[heap] = fake_vulkan.heap_used;
+    budget->heapBudget[heap] = fake_vulkan.heap_used + fake_vulkan.heap_free;
+  }
+}
+inline VKAPI_ATTR VkResult VKAPI_CALL AllocateMemory(VkDevice, const VkMemoryAllocateInfo*,
+                                                     const VkAllocationCallbacks*, VkDeviceMemory* memory) {
+  if (fake_vulkan.memory_result != VK_SUCCESS) return fake_vulkan.memory_result;
+  *memory = MakeHandle<VkDeviceMemory>(nullptr, 0);
+  return ++fake_vulkan.allocations, VK_SUCCESS;
+}
+inline VKAPI_ATTR void VKAPI_CALL FreeMemory(VkDevice, VkDeviceMemory, const VkAllocationCallbacks*) {
+  ++fake_vulkan.frees;
 }
 inline VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo*,
                                                    const VkAllocationCallbacks*, VkDevice* device) {
@@ -313,6 +342,8 @@ inline PFN_vkVoidFunction DeviceFunction(const char* name) {
       {"vkWaitForFences", AsVoid(&WaitForFences)},
       {"vkWaitSemaphores", AsVoid(&WaitSemaphores)},
       {"vkDestroySemaphore", AsVoid(&DestroySemaphore)},
+      {"vkAllocateMemory", AsVoid(&AllocateMemory)},
+      {"vkFreeMemory", AsVoid(&FreeMemory)},
       {"vkCreateSwapchainKHR", AsVoid(&CreateSwapchain)},
       {"vkDestroySwapchainKHR", AsVoid(&DestroySwapchain)},
       {"vkAcquireNextImageKHR", AsVoid(&Acquire)},
@@ -349,6 +380,8 @@ inline VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProcAddr(VkInstance, 
       {"vkGetPhysicalDeviceProperties", AsVoid(&GetProperties)},
       {"vkGetPhysicalDeviceProperties2", AsVoid(&GetProperties2)},
       {"vkGetPhysicalDeviceQueueFamilyProperties", AsVoid(&GetFamilies)},
+      {"vkGetPhysicalDeviceMemoryProperties", AsVoid(&GetMemory)},
+      {"vkGetPhysicalDeviceMemoryProperties2", AsVoid(&GetMemory2)},
   };
   for (const Named& one : kFunctions)
     if (std::strcmp(name, one.name) == 0) return one.function;

@@ -43,7 +43,7 @@ struct VgpuView {
     std::uint64_t min_slots = 0, max_slots = 0, held_slots = 0, here_slots = 0;
     proto::ExecutorStatistics stats{};
     std::uint64_t objects_bytes = 0;  // of all OpenCL objects, elastic or not
-    std::uint64_t program_bytes = 0;  // that CUDA programs hold
+    std::uint64_t program_bytes = 0;  // that programs of CUDA and Vulkan hold
   } memory;
   struct {
     double fps = 0, frame_ms_mean = 0, frame_ms_p99 = 0, gpu_use = 0, gpu_share = 0, wait_share = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the stub and the Vulkan layer pass to the shim for one passage of the gate. In C, because the stub is C. */
+ * What the stub, the Vulkan layer and the CUDA library pass to the shim. In C, because the stub is C. */
 #ifndef WEIR_SHIM_COMMON_PASS_H
 #define WEIR_SHIM_COMMON_PASS_H
 
@@ -8,6 +8,12 @@
 typedef struct weir_shim_pass {
   unsigned long long words[12];
 } weir_shim_pass;
+
+/* Device memory of the vGPU, in bytes. */
+typedef struct weir_shim_memory {
+  unsigned long long limit; /* 0: none */
+  unsigned long long held;  /* by all of the vGPU */
+} weir_shim_memory;
 /* NOLINTEND(readability-identifier-naming) */
 
 #endif

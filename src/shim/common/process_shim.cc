@@ -279,6 +279,22 @@ void ProcessShim::SayOffScreen(bool off_screen) {
   agent_.ReportOffScreen(off_screen);
 }
 
+void ProcessShim::SayNothingPresented() noexcept {
+  if (presented_ns_.load(std::memory_order_relaxed) != 0) return;
+  const Lock lock(mutex_);
+  if (presented_ns_.load(std::memory_order_relaxed) == 0 && !off_screen_) SayOffScreen(true);
+}
+
+bool ProcessShim::ClaimMemory(std::uint64_t bytes) noexcept {
+  SayNothingPresented();
+  return agent_.ClaimMemory(bytes);
+}
+
+gate::MemoryUse ProcessShim::UsedMemory() noexcept {
+  SayNothingPresented();
+  return agent_.UsedMemory();
+}
+
 std::uint32_t ProcessShim::SurfaceIndex(std::uint64_t key) {
   std::size_t unused = kSurfaces;
   for (std::size_t i = 0; i < kSurfaces; ++i) {

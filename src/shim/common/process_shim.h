@@ -53,8 +53,12 @@ class ProcessShim {
   void ForgetSurface(std::uint64_t surface) noexcept;
   /// Whether threads of the program have to wait at the gate now.
   [[nodiscard]] bool Shares() const noexcept { return agent_.gated(); }
-  /// For the device memory that the process holds.
-  [[nodiscard]] gate::Agent& agent() noexcept { return agent_; }
+  /// For the device memory that the process holds. A process that has asked or allocated only counts as one that
+  /// presents nothing. False: the vGPU's limit has no room for it.
+  bool ClaimMemory(std::uint64_t bytes) noexcept;
+  void ReleaseMemory(std::uint64_t bytes) noexcept { agent_.ReleaseMemory(bytes); }
+  gate::MemoryUse UsedMemory() noexcept;
+  [[nodiscard]] bool attached() const noexcept { return agent_.attached(); }
   void AbandonInChild() noexcept { agent_.AbandonInChild(); }
 
  private:
@@ -105,6 +109,7 @@ class ProcessShim {
   void PrepareMeter(Api& api, const void* context, const void* place);
   void ExplainOnce();
   void SayOffScreen(bool off_screen);
+  void SayNothingPresented() noexcept;
 
   bool IsPartOfOther(Api& api, std::int64_t now_ns) const;
   std::uint32_t BatchLoopOf(const void* context, std::int64_t now_ns);

@@ -180,7 +180,7 @@ const weir_cuda_hooks kTelling = {
     .settle = [] { told.charged_ns = told.reported_ns; },
     .claim_memory = [](unsigned long long) { return 1; },
     .release_memory = [](unsigned long long) {},
-    .used_memory = [](weir_cuda_memory* use) { *use = {}; }};
+    .used_memory = [](weir_shim_memory* use) { *use = {}; }};
 
 }  // namespace
 }  // namespace weir::shim::cuda

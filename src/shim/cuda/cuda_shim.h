@@ -21,14 +21,8 @@ class CudaShim final : public Api {
   bool BeforeWork(weir_shim_pass& pass, const weir_cuda_stream& stream) noexcept;
   void AfterWork(weir_shim_pass& pass) noexcept { process_.AfterBatchCall(*this, pass); }
   void ReportTime(unsigned made, unsigned known, std::int64_t gpu_ns) noexcept { reported_.Add(made, known, gpu_ns); }
-  [[nodiscard]] bool Charges() noexcept { return process_.agent().attached(); }
+  [[nodiscard]] bool Charges() noexcept { return process_.attached(); }
   void Settle() noexcept { process_.SettleBatches(*this); }
-  bool ClaimMemory(std::uint64_t bytes) noexcept { return process_.agent().ClaimMemory(bytes); }
-  void ReleaseMemory(std::uint64_t bytes) noexcept { process_.agent().ReleaseMemory(bytes); }
-  [[nodiscard]] weir_cuda_memory UsedMemory() noexcept {
-    const gate::MemoryUse use = process_.agent().UsedMemory();
-    return {use.limit, use.held};
-  }
 
  private:
   void Meet(const void* place) override;

@@ -82,7 +82,7 @@ void StartRound(Pool& pool) {
 void CountMore(int device, std::uint64_t more) {
   const weir_cuda_hooks* const hooks = Hooks();
   if (more == 0 || hooks == nullptr) return;
-  weir_cuda_memory use{};
+  weir_shim_memory use{};
   hooks->used_memory(&use);
   const bool room = use.limit == 0 || (use.held < use.limit && more <= use.limit - use.held);
   if (!room || hooks->claim_memory(more) == 0) return;

@@ -22,12 +22,6 @@ typedef struct weir_cuda_stream {
   void (*await_last)(const void* key, int shares);
 } weir_cuda_stream;
 
-/* Device memory of the vGPU, in bytes. */
-typedef struct weir_cuda_memory {
-  unsigned long long limit; /* 0: none */
-  unsigned long long held;  /* by all of the vGPU */
-} weir_cuda_memory;
-
 /* None of these functions throws or fails. */
 typedef struct weir_cuda_hooks {
   unsigned version;
@@ -46,7 +40,7 @@ typedef struct weir_cuda_hooks {
   int (*claim_memory)(unsigned long long bytes);
   /* After memory was freed, or an allocation has failed. */
   void (*release_memory)(unsigned long long bytes);
-  void (*used_memory)(weir_cuda_memory* use);
+  void (*used_memory)(weir_shim_memory* use);
 } weir_cuda_hooks;
 
 /* libweir-shim.so exports it. */

@@ -66,8 +66,8 @@ std::uint64_t Saturated(std::uint64_t a, std::uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
-weir_cuda_memory UsedMemory() {
-  weir_cuda_memory use{};
+weir_shim_memory UsedMemory() {
+  weir_shim_memory use{};
   Aside([&] {
     if (Hooks() != nullptr) Hooks()->used_memory(&use);
   });
@@ -232,7 +232,7 @@ WEIR_EXPORT CudaResult cuMemUnmap(CudaPointer address, size_t size) {
 WEIR_EXPORT CudaResult cuMemGetInfo_v2(size_t* free, size_t* total) {
   const CudaResult result = Driver<CudaResult(size_t*, size_t*)>(kCall_cuMemGetInfo_v2)(free, total);
   if (result != kSuccess) return result;
-  const weir_cuda_memory use = UsedMemory();
+  const weir_shim_memory use = UsedMemory();
   if (use.limit == 0) return result;
   *total = std::min<size_t>(*total, use.limit);
   *free = std::min<size_t>(*free, use.limit - std::min(use.limit, use.held));
@@ -242,7 +242,7 @@ WEIR_EXPORT CudaResult cuMemGetInfo_v2(size_t* free, size_t* total) {
 WEIR_EXPORT CudaResult cuDeviceTotalMem_v2(size_t* bytes, int device) {
   const CudaResult result = Driver<CudaResult(size_t*, int)>(kCall_cuDeviceTotalMem_v2)(bytes, device);
   if (result != kSuccess) return result;
-  const weir_cuda_memory use = UsedMemory();
+  const weir_shim_memory use = UsedMemory();
   if (use.limit != 0) *bytes = std::min<size_t>(*bytes, use.limit);
   return result;
 }

@@ -331,7 +331,7 @@ const weir_cuda_hooks* Hooks() {
           },
       .release_memory = [](unsigned long long bytes) { gate.held -= bytes; },
       .used_memory =
-          [](weir_cuda_memory* use) {
+          [](weir_shim_memory* use) {
             *use = {gate.limit, gate.held};
           }};
   return &kHooks;

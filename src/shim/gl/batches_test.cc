@@ -246,7 +246,7 @@ TEST_F(Batches, WorkWhileTheDaemonWasAwayIsNotChargedInAnyContext) {
   host.reset();
   EXPECT_TRUE(testing::WaitUntil([&] {
     Batch(shim);
-    return !process.agent().attached();
+    return !process.attached();
   }));
   for (const void* context : {kContext, kOther})
     for (int i = 0; i < 5; ++i) Call(shim, milliseconds(4), context);

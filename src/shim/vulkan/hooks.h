@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
-#define WEIR_VULKAN_HOOKS_VERSION 3u
+#define WEIR_VULKAN_HOOKS_VERSION 4u
 
 /* The device of a call. */
 typedef struct weir_vulkan_device {
@@ -53,6 +53,11 @@ typedef struct weir_vulkan_hooks {
   weir_vulkan_need (*need)(void);
   /* The program uses so many physical devices now. */
   void (*use_devices)(unsigned devices);
+  /* Before an allocation. 0: the vGPU's limit has no room for it. */
+  int (*claim_memory)(unsigned long long bytes);
+  /* After memory was freed, or an allocation has failed. */
+  void (*release_memory)(unsigned long long bytes);
+  void (*used_memory)(weir_shim_memory* use);
 } weir_vulkan_hooks;
 
 /* libweir-shim.so exports it. */

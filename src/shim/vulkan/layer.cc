@@ -70,7 +70,13 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
             since_1_1 ? reinterpret_cast<PFN_vkGetPhysicalDeviceProperties2>(next("vkGetPhysicalDeviceProperties2"))
                       : nullptr,
         .get_queue_families = reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
-            next("vkGetPhysicalDeviceQueueFamilyProperties"))};
+            next("vkGetPhysicalDeviceQueueFamilyProperties")),
+        .get_memory =
+            reinterpret_cast<PFN_vkGetPhysicalDeviceMemoryProperties>(next("vkGetPhysicalDeviceMemoryProperties")),
+        .get_memory2 =
+            reinterpret_cast<PFN_vkGetPhysicalDeviceMemoryProperties2>(next("vkGetPhysicalDeviceMemoryProperties2")),
+        .get_memory2_khr = reinterpret_cast<PFN_vkGetPhysicalDeviceMemoryProperties2KHR>(
+            next("vkGetPhysicalDeviceMemoryProperties2KHR"))};
     if (instances.Add(DispatchOf(*instance), made.get())) {
       Hooks();  // opens the shim while the program's heap is still small (gl/preload_present.c)
       return static_cast<void>(made.release()), VK_SUCCESS;
@@ -133,6 +139,9 @@ void FillIn(Device& device, const Instance& instance, VkPhysicalDevice physical)
   if (bits != 0)
     device.clock = DeviceClock::Of(Identify(instance, physical, properties.apiVersion),
                                    {bits, static_cast<double>(properties.limits.timestampPeriod)});
+  VkPhysicalDeviceMemoryProperties memory{};
+  if (instance.get_memory != nullptr) instance.get_memory(physical, &memory);
+  device.memory.Describe(memory);
   if (const weir_vulkan_hooks* hooks = Hooks()) {
     const InShim in_shim;
     hooks->use_devices(DeviceClock::InUse());
@@ -179,6 +188,7 @@ VKAPI_ATTR void VKAPI_CALL DestroyDevice(VkDevice device, const VkAllocationCall
   if (known == nullptr) return;
   DestroyTimers(*known);
   known->next.DestroyDevice(device, allocator);
+  ReleaseLeftMemory(*known);
 }
 
 /// The layer's device function with that name; null: the layer does not hook it.
@@ -220,6 +230,7 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetInstanceProcAddr(VkInstance instance
   if (known == nullptr) return nullptr;
   if (std::strcmp(name, "vkDestroySurfaceKHR") == 0 && known->destroy_surface != nullptr)
     return AsVoid(&DestroySurface);
+  if (const PFN_vkVoidFunction memory = MemoryHook(*known, name)) return memory;
   const PFN_vkVoidFunction theirs = known->get(instance, name);
   const PFN_vkVoidFunction ours = theirs != nullptr ? DeviceHook(name) : nullptr;
   return ours != nullptr ? ours : theirs;

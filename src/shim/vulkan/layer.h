@@ -8,6 +8,7 @@
 //   layer_timer.cc   timestamps around submits
 //   layer_clock.cc   what of a physical device's time was charged
 //   layer_threads.cc names lavapipe's workers
+//   layer_memory.cc  allocations, and what programs are shown of a device's memory
 //
 // No function of the layer throws, and the library has no constructor that does anything.
 #pragma once
@@ -23,6 +24,7 @@
 
 #include "shim/vulkan/hooks.h"
 #include "shim/vulkan/layer_clock.h"
+#include "shim/vulkan/layer_memory.h"
 #include "shim/vulkan/layer_signals.h"
 #include "shim/vulkan/layer_table.h"
 
@@ -36,6 +38,7 @@ class QueueTimer;
   X(DestroyDevice) X(GetDeviceQueue) X(GetDeviceQueue2)                                                              \
   X(QueueSubmit) X(QueueSubmit2) X(QueueSubmit2KHR) X(QueueBindSparse)                                               \
   X(QueueWaitIdle) X(DeviceWaitIdle) X(WaitForFences) X(WaitSemaphores) X(WaitSemaphoresKHR) X(DestroySemaphore)     \
+  X(AllocateMemory) X(FreeMemory)                                                                                    \
   X(CreateSwapchainKHR) X(CreateSharedSwapchainsKHR) X(DestroySwapchainKHR)                                          \
   X(AcquireNextImageKHR) X(AcquireNextImage2KHR) X(ReleaseSwapchainImagesEXT) X(QueuePresentKHR)
 /// The other device functions that the layer itself calls.
@@ -61,6 +64,8 @@ struct Instance {
   PFN_vkGetPhysicalDeviceProperties get_properties = nullptr;
   PFN_vkGetPhysicalDeviceProperties2 get_properties2 = nullptr;  // null: the program asks for Vulkan 1.0
   PFN_vkGetPhysicalDeviceQueueFamilyProperties get_queue_families = nullptr;
+  PFN_vkGetPhysicalDeviceMemoryProperties get_memory = nullptr;
+  PFN_vkGetPhysicalDeviceMemoryProperties2 get_memory2 = nullptr, get_memory2_khr = nullptr;
 };
 
 struct Queue {
@@ -93,6 +98,7 @@ struct Device {
   std::atomic<std::size_t> queue_count{0};
   std::atomic<bool> submitted{false};  // work was submitted since the last wait
   Signals signals;
+  DeviceMemory memory;
 
   ~Device() {
     if (clock != nullptr) clock->Release();
@@ -104,7 +110,7 @@ struct Window {
   std::atomic<int> held{0};  // images that the program holds and has not presented
 };
 
-extern HandleTable<Instance> instances;  // by dispatch pointer
+extern HandleTable<Instance> instances;  // by dispatch pointer, also of physical devices
 extern HandleTable<Device> devices;      // by dispatch pointer, also of queues
 extern HandleTable<Window> windows;      // by swapchain
 
@@ -155,6 +161,12 @@ class WorkPass {
 #define WEIR_DECLARE(name) extern const PFN_vk##name kOur##name;
 WEIR_VULKAN_HOOKED(WEIR_DECLARE)
 #undef WEIR_DECLARE
+
+/// The layer's function of an instance with that name, which shows a device's memory; null: there is none, or the next
+/// layer has none.
+PFN_vkVoidFunction MemoryHook(const Instance& instance, const char* name);
+/// Gives back what the program has left allocated. The driver has destroyed the device.
+void ReleaseLeftMemory(Device& device);
 
 /// The queue's entry; null: the program did not get it through the layer.
 Queue* QueueOf(Device& device, VkQueue queue);

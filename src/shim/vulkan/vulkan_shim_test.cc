@@ -138,7 +138,7 @@ TEST_F(VulkanCalls, WorkWhileTheDaemonWasAwayIsNotCharged) {
   host.reset();
   EXPECT_TRUE(WaitUntil([&] {
     present(kGpu);
-    return !process.agent().attached();
+    return !process.attached();
   }));
   shim.ReportTime(0, 0, 5 * kNsPerMs);
   host = std::make_unique<GateHost>(folder_ / "w");
