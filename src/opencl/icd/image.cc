@@ -146,6 +146,40 @@ cl_int CheckSupported(Context& context, cl_mem_flags flags, cl_mem_object_type t
   return there ? CL_SUCCESS : CL_IMAGE_FORMAT_NOT_SUPPORTED;
 }
 
+/// Finds the buffer that an image of this description lies over. Null: the image has memory of its own.
+cl_int CheckBufferUnder(const Context& context, const cl_image_desc& desc, Memory*& buffer) {
+  const bool over_buffer = desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
+  buffer = over_buffer ? As<Memory>(desc.buffer) : nullptr;
+  if ((over_buffer && (buffer == nullptr || !buffer->is_buffer() || buffer->context.get() != &context)) ||
+      (!over_buffer && desc.buffer != nullptr))
+    return CL_INVALID_IMAGE_DESCRIPTOR;
+  return CL_SUCCESS;
+}
+
+/// Makes the executor create the image, and sets its id.
+cl_int SendImage(Memory& image, const StagedContent& content) {
+  Link::Sending sending(*image.context->link);
+  if (!sending.usable()) return kGone;
+  const std::uint32_t id = sending.NewId();
+  const bool sent = sending.Send(wire::CreateImage{.id = id,
+                                                   .context = image.context->id,
+                                                   .flags = WireFlags(image.flags),
+                                                   .channel_order = image.format.image_channel_order,
+                                                   .channel_type = image.format.image_channel_data_type,
+                                                   .type = image.desc.image_type,
+                                                   .width = image.desc.image_width,
+                                                   .height = image.desc.image_height,
+                                                   .depth = image.desc.image_depth,
+                                                   .array_size = image.desc.image_array_size,
+                                                   .row_pitch = 0,
+                                                   .buffer = image.parent ? image.parent->id : 0,
+                                                   .content = content.blob(),
+                                                   .ticket = content.ticket()});
+  if (!sent) return kGone;
+  image.id = id;
+  return CL_SUCCESS;
+}
+
 }  // namespace
 
 cl_int CheckImageBox(const Memory& image, const std::size_t* origin, const std::size_t* region, ImageBox& box) {
@@ -171,11 +205,8 @@ cl_mem CreateImageWithProperties(cl_context handle, const cl_mem_properties* pro
   std::size_t element_bytes = 0;
   if (const cl_int wrong = CheckFormat(format, element_bytes); wrong != CL_SUCCESS) return Refuse(wrong, error);
   if (desc == nullptr) return Refuse(CL_INVALID_IMAGE_DESCRIPTOR, error);
-  const bool over_buffer = desc->image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
-  Memory* buffer = over_buffer ? As<Memory>(desc->buffer) : nullptr;
-  if ((over_buffer && (buffer == nullptr || !buffer->is_buffer() || buffer->context.get() != context)) ||
-      (!over_buffer && desc->buffer != nullptr))
-    return Refuse(CL_INVALID_IMAGE_DESCRIPTOR, error);
+  Memory* buffer = nullptr;
+  if (const cl_int wrong = CheckBufferUnder(*context, *desc, buffer); wrong != CL_SUCCESS) return Refuse(wrong, error);
   if (const cl_int wrong = CheckMemoryFlags(flags, host_ptr, true); wrong != CL_SUCCESS) return Refuse(wrong, error);
   if (!context->has_images()) return Refuse(CL_INVALID_OPERATION, error);
   if (const cl_int wrong = CheckDimensions(*context, *desc); wrong != CL_SUCCESS) return Refuse(wrong, error);
@@ -209,28 +240,7 @@ cl_mem CreateImageWithProperties(cl_context handle, const cl_mem_properties* pro
     else
       wrong = CL_MEM_OBJECT_ALLOCATION_FAILURE;
   }
-  if (wrong == CL_SUCCESS) {
-    Link::Sending sending(*context->link);
-    wrong = kGone;
-    if (sending.usable()) {
-      const std::uint32_t id = sending.NewId();
-      const bool sent = sending.Send(wire::CreateImage{.id = id,
-                                                       .context = context->id,
-                                                       .flags = WireFlags(image->flags),
-                                                       .channel_order = format->image_channel_order,
-                                                       .channel_type = format->image_channel_data_type,
-                                                       .type = desc->image_type,
-                                                       .width = desc->image_width,
-                                                       .height = desc->image_height,
-                                                       .depth = desc->image_depth,
-                                                       .array_size = desc->image_array_size,
-                                                       .row_pitch = 0,
-                                                       .buffer = buffer != nullptr ? buffer->id : 0,
-                                                       .content = content.blob(),
-                                                       .ticket = content.ticket()});
-      if (sent) image->id = id, wrong = CL_SUCCESS;
-    }
-  }
+  if (wrong == CL_SUCCESS) wrong = SendImage(*image, content);
   if (wrong != CL_SUCCESS) {
     Drop(*image);
     return Refuse(wrong, error);
