@@ -164,63 +164,25 @@ void ObjectMessages::Do(const wire::CreateImage& m) {
   cl_int error = objects_.Share(m.context, image->context);
   if (error == CL_SUCCESS) error = client_.Charge(*image);
   if (error == CL_SUCCESS) error = client_.View(m.content, content);
-  cl_image_format format{m.channel_order, m.channel_type};
-  cl_image_desc desc{};
-  desc.image_type = m.type;
-  desc.image_width = m.width;
-  desc.image_height = m.height;
-  desc.image_depth = m.depth;
-  desc.image_array_size = m.array_size;
+  Shape shape{.flags = image->flags, .image = true, .format = {m.channel_order, m.channel_type}};
+  shape.desc.image_type = m.type;
+  shape.desc.image_width = m.width;
+  shape.desc.image_height = m.height;
+  shape.desc.image_depth = m.depth;
+  shape.desc.image_array_size = m.array_size;
   if (error == CL_SUCCESS && m.buffer != 0) {
     error = objects_.Share(m.buffer, image->parent);
     if (error == CL_SUCCESS && shared_.store == nullptr) error = memory_.Materialise(*image->parent);
-    if (error == CL_SUCCESS) desc.mem_object = image->parent->native;
-    desc.image_row_pitch = m.row_pitch;
+    if (error == CL_SUCCESS) shape.desc.mem_object = image->parent->native;
+    shape.desc.image_row_pitch = m.row_pitch;
   }
   // An image with memory of its own. It is charged before the driver makes it, with what its pixels take at least.
   const bool own = m.buffer == 0 && shared_.store == nullptr;
   std::uint64_t charged = 0;
-  const std::array sides{m.width, m.height, m.depth, m.array_size};
-  if (error == CL_SUCCESS && std::ranges::any_of(sides, [](std::uint64_t n) { return n > kImageExtentMax; }))
-    error = CL_INVALID_IMAGE_SIZE;
-  if (error == CL_SUCCESS) {
-    // An upper bound of 16 bytes a pixel; the real size is known once the image exists.
-    unsigned __int128 pixels = 1;
-    for (const std::uint64_t n : sides) pixels *= std::max<std::uint64_t>(n, 1);
-    const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
-    if (pixels * 16 > UINT64_MAX) error = CL_INVALID_IMAGE_SIZE;
-    Shape shape{.flags = image->flags, .image = true, .format = format, .desc = desc};
-    if (!ExtentOf(desc, image->extent)) error = CL_INVALID_IMAGE_DESCRIPTOR;
-    if (error == CL_SUCCESS && image->parent)
-      error = ImageFitsBuffer(desc, PixelBytesOf(*image->context, shape), *image->parent);
-    if (error == CL_SUCCESS && shared_.store != nullptr) {
-      error = MakeStoredImage(m, *image, shape, content);
-    } else if (error == CL_SUCCESS && (own || !content.empty())) {
-      shape.pixel_bytes = PixelBytesOf(*image->context, shape);
-      if (shape.pixel_bytes == 0) error = CL_IMAGE_FORMAT_NOT_SUPPORTED;
-      // The driver reads as many bytes as the image has, so the content must not be shorter.
-      if (error == CL_SUCCESS && !content.empty() && content.size() < shape.PackedBytes()) error = CL_INVALID_HOST_PTR;
-      if (error == CL_SUCCESS && own && !ChargeUpTo(shape.PackedBytes(), charged))
-        error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    }
-    if (error == CL_SUCCESS && shared_.store == nullptr) {
-      const cl_image_desc probe = desc;
-      image->native = cl_.clCreateImage(image->context->native, image->flags | copy, &format, &probe,
-                                        content.empty() ? nullptr : const_cast<std::byte*>(content.data()), &error);
-      if (error == CL_SUCCESS && m.buffer == 0 && content.empty())
-        error = ClearNewImage(*image->context, image->native, desc);
-    }
-  }
-  if (error == CL_SUCCESS && own) {
-    std::size_t bytes = 0;
-    if (cl_.clGetMemObjectInfo(image->native, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) bytes = 0;
-    image->size = bytes;
-    if (!ChargeUpTo(bytes, charged)) {  // the driver's rows may be longer than their pixels
-      cl_.clReleaseMemObject(image->native);
-      image->native = nullptr;
-      error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    }
-  }
+  if (error == CL_SUCCESS) error = CheckImage(m, *image, shape);
+  if (error == CL_SUCCESS && shared_.store != nullptr) error = MakeStoredImage(m, *image, shape, content);
+  if (error == CL_SUCCESS && shared_.store == nullptr) error = MakeImage(*image, shape, content, charged);
+  if (error == CL_SUCCESS && own) error = ChargeAsMade(*image, charged);
   if (error == CL_SUCCESS && own) {
     image->gone.quota = shared_.quota;
     image->gone.charged = charged;
@@ -396,6 +358,48 @@ std::uint64_t ObjectMessages::PixelBytesOf(const Context& context, const Shape& 
   if (cl_.clGetImageInfo(probe, CL_IMAGE_ELEMENT_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) bytes = 0;
   cl_.clReleaseMemObject(probe);
   return bytes;
+}
+
+/// Sets the image's extent. The image must not be too large, and one over a buffer must lie within it.
+cl_int ObjectMessages::CheckImage(const wire::CreateImage& m, Memory& image, const Shape& shape) const {
+  const std::array sides{m.width, m.height, m.depth, m.array_size};
+  if (std::ranges::any_of(sides, [](std::uint64_t n) { return n > kImageExtentMax; })) return CL_INVALID_IMAGE_SIZE;
+  if (!ExtentOf(shape.desc, image.extent)) return CL_INVALID_IMAGE_DESCRIPTOR;
+  // An upper bound of 16 bytes a pixel; the real size is known once the image exists.
+  unsigned __int128 pixels = 1;
+  for (const std::uint64_t n : sides) pixels *= std::max<std::uint64_t>(n, 1);
+  if (pixels * 16 > UINT64_MAX) return CL_INVALID_IMAGE_SIZE;
+  if (!image.parent) return CL_SUCCESS;
+  return ImageFitsBuffer(shape.desc, PixelBytesOf(*image.context, shape), *image.parent);
+}
+
+/// Lets the driver make the image. What an image with memory of its own takes at least is added to `charged`.
+cl_int ObjectMessages::MakeImage(Memory& image, Shape shape, wire::ByteView content, std::uint64_t& charged) const {
+  const bool own = !image.parent;
+  if (own || !content.empty()) {
+    shape.pixel_bytes = PixelBytesOf(*image.context, shape);
+    if (shape.pixel_bytes == 0) return CL_IMAGE_FORMAT_NOT_SUPPORTED;
+    // The driver reads as many bytes as the image has, so the content must not be shorter.
+    if (!content.empty() && content.size() < shape.PackedBytes()) return CL_INVALID_HOST_PTR;
+    if (own && !ChargeUpTo(shape.PackedBytes(), charged)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  }
+  const cl_mem_flags copy = content.empty() ? 0 : CL_MEM_COPY_HOST_PTR;
+  cl_int error = CL_SUCCESS;
+  image.native = cl_.clCreateImage(image.context->native, image.flags | copy, &shape.format, &shape.desc,
+                                   content.empty() ? nullptr : const_cast<std::byte*>(content.data()), &error);
+  if (error == CL_SUCCESS && own && content.empty()) error = ClearNewImage(*image.context, image.native, shape.desc);
+  return error;
+}
+
+/// Charges what the driver has taken for an image with memory of its own. Without room for it, the image is released.
+cl_int ObjectMessages::ChargeAsMade(Memory& image, std::uint64_t& charged) const {
+  std::size_t bytes = 0;
+  if (cl_.clGetMemObjectInfo(image.native, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) bytes = 0;
+  image.size = bytes;
+  if (ChargeUpTo(bytes, charged)) return CL_SUCCESS;  // the driver's rows may be longer than their pixels
+  cl_.clReleaseMemObject(image.native);
+  image.native = nullptr;
+  return CL_MEM_OBJECT_ALLOCATION_FAILURE;
 }
 
 cl_int ObjectMessages::MakeStoredImage(const wire::CreateImage& m, Memory& image, const Shape& shape,

@@ -45,10 +45,13 @@ class ObjectMessages {
 
  private:
   void LearnArgs(Kernel& kernel) const;
+  cl_int CheckImage(const proto::cl::CreateImage& m, Memory& image, const Shape& shape) const;
+  cl_int MakeImage(Memory& image, Shape shape, proto::cl::ByteView content, std::uint64_t& charged) const;
   cl_int MakeStoredImage(const proto::cl::CreateImage& m, Memory& image, const Shape& shape,
                          proto::cl::ByteView content);
-  /// 0: such images are not supported.
+  cl_int ChargeAsMade(Memory& image, std::uint64_t& charged) const;
   bool ChargeUpTo(std::uint64_t bytes, std::uint64_t& charged) const;
+  /// 0: such images are not supported.
   std::uint64_t PixelBytesOf(const Context& context, const Shape& shape) const;
 
   Shared& shared_;
