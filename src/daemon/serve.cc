@@ -198,8 +198,27 @@ void StopAfterReply(boost::asio::io_context& loop) {
   boost::asio::post(loop, [&loop] { boost::asio::post(loop, [&loop] { loop.stop(); }); });
 }
 
-/// Starts the processes that need the node. Called once its control socket listens. The emulators of GPUs are not among
-/// them: they start before the node.
+/// Starts the emulators of GPUs. They start before the node, unlike the other helpers.
+Status StartEmulators(boost::asio::io_context& loop, const ServeOptions& options,
+                      std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
+  for (const device::Emulator& setup : options.devices.emulators) {
+    WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
+    kept.push_back(std::move(emulator));
+  }
+  return Ok();
+}
+
+/// Restores what was saved, and prints what cannot be. A policy of the command line replaces the saved ones.
+Status RestoreTo(Node& node, const SavedNode& saved, const std::string& policy) {
+  for (const auto& [what, why] : node.Restore(saved))
+    std::fprintf(stderr, "weir: not restored: %s: %s\n", what.c_str(), why.c_str());
+  if (policy.empty()) return Ok();
+  for (const engine::DeviceStatus& device : node.Devices())
+    WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, policy, {}));
+  return Ok();
+}
+
+/// Starts the processes that need the node. Called once its control socket listens.
 Status StartHelpers(boost::asio::io_context& loop, const ServeOptions& options, const Places& places,
                     const ExecutorUsers& users, std::vector<std::unique_ptr<SupervisedProcess>>& kept) {
   for (const PortalSetup& setup : options.portals) {
@@ -300,18 +319,11 @@ Status Serve(const ServeOptions& given) {
   std::optional<UserRange> range;
   WEIR_TRY(OwnUsers users, UsersFor(options, places, devices, range));
   std::vector<std::unique_ptr<SupervisedProcess>> kept;
-  for (const device::Emulator& setup : options.devices.emulators) {
-    WEIR_TRY(auto emulator, SupervisedProcess::Start(loop, "emulator of GPUs", ArgvOf(setup, ::getpid())));
-    kept.push_back(std::move(emulator));
-  }
+  WEIR_TRY_STATUS(StartEmulators(loop, options, kept));
   Node node(
       loop, places.run_dir, std::move(devices), [&saver](const SavedNode& state) { saver.Save(state); },
       std::move(users));
-  for (const auto& [what, why] : node.Restore(saved))
-    std::fprintf(stderr, "weir: not restored: %s: %s\n", what.c_str(), why.c_str());
-  if (!options.policy.empty())
-    for (const engine::DeviceStatus& device : node.Devices())
-      WEIR_TRY_STATUS(node.SetPolicy(device.spec.name, options.policy, {}));
+  WEIR_TRY_STATUS(RestoreTo(node, saved, options.policy));
 
   std::optional<PeerRelays> relays;
   if (wants_parts)
