@@ -4,8 +4,6 @@
 // that the specification lets a driver refuse fail with the specified error. The driver touches each byte of the ranges
 // that it gets, so that a sanitizer notices a range that is too long. Commands run when they are enqueued, except those
 // that wait for a user event. Single-threaded.
-//
-// A function that fills the table is as long as its part of the table: each entry is a short function.
 #pragma once
 
 #include <algorithm>
@@ -63,6 +61,9 @@ inline void AddObjectCalls(cl_icd_dispatch& table) {
     *count = 1;
     return CL_SUCCESS;
   };
+}
+
+inline void AddEventCalls(cl_icd_dispatch& table) {
   table.clCreateUserEvent = [](cl_context context, cl_int* error) -> cl_event {
     Of<Context>(context);
     if (Refuses()) return No<cl_event>(error, CL_OUT_OF_HOST_MEMORY);
@@ -150,10 +151,17 @@ class StrictOpenCl {
   StrictOpenCl() {
     strict_cl::Current() = &driver_;
     strict_cl::AddObjectCalls(driver_.table);
+    strict_cl::AddEventCalls(driver_.table);
     strict_cl::AddProgramCalls(driver_.table);
-    strict_cl::AddInfoCalls(driver_.table);
+    strict_cl::AddKernelCalls(driver_.table);
+    strict_cl::AddProgramInfo(driver_.table);
+    strict_cl::AddObjectInfo(driver_.table);
     strict_cl::AddBufferCalls(driver_.table);
+    strict_cl::AddBufferCommands(driver_.table);
+    strict_cl::AddBoxCommands(driver_.table);
     strict_cl::AddImageCalls(driver_.table);
+    strict_cl::AddImageCommands(driver_.table);
+    strict_cl::AddImageCopies(driver_.table);
     strict_cl::AddCommandCalls(driver_.table);
   }
   StrictOpenCl(const StrictOpenCl&) = delete;

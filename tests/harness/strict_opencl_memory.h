@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers and images of strict_opencl.h's driver.
-// A function that fills the table is as long as its part of the table: each entry is a short function.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +59,9 @@ inline void AddBufferCalls(cl_icd_dispatch& table) {
     Of<Memory>(memory).callbacks.emplace_back(call, data);
     return CL_SUCCESS;
   };
+}
+
+inline void AddBufferCommands(cl_icd_dispatch& table) {
   table.clEnqueueWriteBuffer = [](cl_command_queue queue, cl_mem to, cl_bool, std::size_t at, std::size_t size,
                                   const void* from, cl_uint count, const cl_event* waits, cl_event* event) {
     auto memory = Share<Memory>(to);
@@ -92,6 +94,9 @@ inline void AddBufferCalls(cl_icd_dispatch& table) {
       for (std::size_t i = 0; i < size; ++i) memory->bytes[at + i] = copy[i % copy.size()];
     });
   };
+}
+
+inline void AddBoxCommands(cl_icd_dispatch& table) {
   table.clEnqueueWriteBufferRect = [](cl_command_queue queue, cl_mem to, cl_bool, const std::size_t* origin,
                                       const std::size_t* host_origin, const std::size_t* region, std::size_t row,
                                       std::size_t slice, std::size_t host_row, std::size_t host_slice, const void* from,
@@ -166,6 +171,9 @@ inline void AddImageCalls(cl_icd_dispatch& table) {
     if (host != nullptr) std::memcpy(made->bytes, host, made->size);
     return Yes<cl_mem>(error, std::move(made));
   };
+}
+
+inline void AddImageCommands(cl_icd_dispatch& table) {
   table.clEnqueueWriteImage = [](cl_command_queue queue, cl_mem to, cl_bool, const std::size_t* origin,
                                  const std::size_t* region, std::size_t, std::size_t, const void* from, cl_uint count,
                                  const cl_event* waits, cl_event* event) {
@@ -185,6 +193,17 @@ inline void AddImageCalls(cl_icd_dispatch& table) {
     return Enqueue(queue, count, waits, event,
                    [image, part, to] { CopyBox(static_cast<std::byte*>(to), Packed(part), image->bytes, part); });
   };
+  table.clEnqueueFillImage = [](cl_command_queue queue, cl_mem to, const void* colour, const std::size_t* origin,
+                                const std::size_t* region, cl_uint count, const cl_event* waits, cl_event* event) {
+    auto image = Share<Memory>(to);
+    Box part{};
+    Touch(colour, 16);
+    if (!image->image || !PartOf(*image, origin, region, part)) return CL_INVALID_VALUE;
+    return Enqueue(queue, count, waits, event, [] {});
+  };
+}
+
+inline void AddImageCopies(cl_icd_dispatch& table) {
   table.clEnqueueCopyImage = [](cl_command_queue queue, cl_mem from, cl_mem to, const std::size_t* from_origin,
                                 const std::size_t* to_origin, const std::size_t* region, cl_uint count,
                                 const cl_event* waits, cl_event* event) {
@@ -195,14 +214,6 @@ inline void AddImageCalls(cl_icd_dispatch& table) {
       return CL_INVALID_VALUE;
     return Enqueue(queue, count, waits, event,
                    [source, target, here, there] { CopyBox(target->bytes, there, source->bytes, here); });
-  };
-  table.clEnqueueFillImage = [](cl_command_queue queue, cl_mem to, const void* colour, const std::size_t* origin,
-                                const std::size_t* region, cl_uint count, const cl_event* waits, cl_event* event) {
-    auto image = Share<Memory>(to);
-    Box part{};
-    Touch(colour, 16);
-    if (!image->image || !PartOf(*image, origin, region, part)) return CL_INVALID_VALUE;
-    return Enqueue(queue, count, waits, event, [] {});
   };
   table.clEnqueueCopyImageToBuffer = [](cl_command_queue queue, cl_mem from, cl_mem to, const std::size_t* origin,
                                         const std::size_t* region, std::size_t at, cl_uint count, const cl_event* waits,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs and kernels of strict_opencl.h's driver, and the facts that it tells of objects.
-// A function that fills the table is as long as its part of the table: each entry is a short function.
 #pragma once
 
 #include <algorithm>
@@ -89,6 +88,9 @@ inline void AddProgramCalls(cl_icd_dispatch& table) {
     Release<Program>(made);
     return nullptr;
   };
+}
+
+inline void AddKernelCalls(cl_icd_dispatch& table) {
   table.clCreateKernel = [](cl_program program, const char* name, cl_int* error) -> cl_kernel {
     if (!Of<Program>(program).built) return No<cl_kernel>(error, CL_INVALID_PROGRAM_EXECUTABLE);
     if (std::strcmp(name, "a") != 0 || Refuses()) return No<cl_kernel>(error, CL_INVALID_KERNEL_NAME);
@@ -124,17 +126,7 @@ inline void AddProgramCalls(cl_icd_dispatch& table) {
   };
 }
 
-inline void AddInfoCalls(cl_icd_dispatch& table) {
-  table.clGetPlatformInfo = [](cl_platform_id, cl_platform_info, std::size_t, void*, std::size_t*) -> cl_int {
-    return CL_INVALID_VALUE;
-  };
-  table.clGetDeviceInfo = [](cl_device_id device, cl_device_info name, std::size_t room, void* value,
-                             std::size_t* size) -> cl_int {
-    Of<Device>(device);
-    if (name == CL_DEVICE_NAME) return Tell("strict", room, value, size);
-    if (name == CL_DEVICE_GLOBAL_MEM_SIZE) return Tell(cl_ulong{1} << 30, room, value, size);
-    return CL_INVALID_VALUE;
-  };
+inline void AddProgramInfo(cl_icd_dispatch& table) {
   table.clGetProgramInfo = [](cl_program handle, cl_program_info name, std::size_t room, void* value,
                               std::size_t* size) -> cl_int {
     Of<Program>(handle);
@@ -184,6 +176,19 @@ inline void AddInfoCalls(cl_icd_dispatch& table) {
     Of<Device>(device);
     if (name == CL_KERNEL_WORK_GROUP_SIZE) return Tell(std::size_t{256}, room, value, size);
     if (name == CL_KERNEL_COMPILE_WORK_GROUP_SIZE) return Tell(std::array<std::size_t, 3>{}, room, value, size);
+    return CL_INVALID_VALUE;
+  };
+}
+
+inline void AddObjectInfo(cl_icd_dispatch& table) {
+  table.clGetPlatformInfo = [](cl_platform_id, cl_platform_info, std::size_t, void*, std::size_t*) -> cl_int {
+    return CL_INVALID_VALUE;
+  };
+  table.clGetDeviceInfo = [](cl_device_id device, cl_device_info name, std::size_t room, void* value,
+                             std::size_t* size) -> cl_int {
+    Of<Device>(device);
+    if (name == CL_DEVICE_NAME) return Tell("strict", room, value, size);
+    if (name == CL_DEVICE_GLOBAL_MEM_SIZE) return Tell(cl_ulong{1} << 30, room, value, size);
     return CL_INVALID_VALUE;
   };
   table.clGetMemObjectInfo = [](cl_mem memory, cl_mem_info name, std::size_t room, void* value,
