@@ -101,6 +101,31 @@ TEST_F(Gate, AnAgentAttachesToTheNextDaemonAtTheSamePath) {
 
 // -- A tenant dies ---------------------------------------------------------------------------------------------------
 
+/// What an executor says once it has carried out this order. Some of it is impossible.
+proto::ExecutorStatistics ReportAfter(std::uint32_t order) {
+  return {.order_done = order,
+          .resident_slots = 11,
+          .resident = Bytes{16},
+          .need = Bytes{1 << 20},
+          .must = Bytes{1 << 10},
+          .in_use = Bytes{3},
+          .made = Bytes{~0ULL},
+          .copied_out = Bytes{6},
+          .copied_in = Bytes{7},
+          .evictions = 8,
+          .switch_copy = Duration{5},
+          .steal = Duration{9},
+          .elsewhere = Duration{-1},
+          .threads = ~0U,
+          .launches_in_parts = 11,
+          .parts = 12,
+          .launches_not_cut = 10,
+          .parts_in = Bytes{13},
+          .parts_out = Bytes{~0ULL},
+          .parts_decide = microseconds(14),
+          .parts_compile = microseconds(15)};
+}
+
 TEST_F(Gate, MemoryOrdersAreAnswered) {
   Agent agent(path_, proto::Api::kOpenCl, "executor");
   ASSERT_TRUE(Attach(agent));
@@ -122,28 +147,7 @@ TEST_F(Gate, MemoryOrdersAreAnswered) {
   EXPECT_EQ(order.here, 12u);
   EXPECT_EQ(order.max, 20u);
 
-  agent.ReportMemory({.order_done = number,
-                      .resident_slots = 11,
-                      .resident = Bytes{16},
-                      .need = Bytes{1 << 20},
-                      .must = Bytes{1 << 10},
-                      .in_use = Bytes{3},
-                      .made = Bytes{~0ULL},
-                      .copied_out = Bytes{6},
-                      .copied_in = Bytes{7},
-                      .evictions = 8,
-                      .switch_copy = Duration{5},
-                      .steal = Duration{9},
-                      .elsewhere = Duration{-1},
-                      .threads = ~0U,
-                      .launches_in_parts = 11,
-                      .parts = 12,
-                      .launches_not_cut = 10,
-                      .parts_in = Bytes{13},
-                      .parts_out = Bytes{~0ULL},
-                      .parts_decide = microseconds(14),
-                      .parts_compile = microseconds(15)},
-                     /*ring=*/true);
+  agent.ReportMemory(ReportAfter(number), /*ring=*/true);
   const auto report = [this] {
     return host().With([](VgpuGate& gate) { return gate.processes().begin()->second->Memory(); });
   };
