@@ -22,15 +22,24 @@ class Player {
  public:
   explicit Player(FollowedConnection& on) : on_(on) {}
 
-  /// A case for each message that a client can send, so that the function is long.
   void Play(const Drawn& drawn) {
-    const auto& [op, a, b, c, d, e] = drawn;
-    const std::uint32_t id = 2 + a % 12;
+    const std::uint32_t id = 2 + drawn[1] % 12;
     // Other objects may be replaced, although no client library does so. For a busy queue, nothing could be reported
     // any more.
     for (std::uint32_t taken = id; taken < id + 3; ++taken)
       if (const auto there = on_.executor.Any(taken); there && there->kind == ModelKind::kQueue)
         on_.Send(wire::Release{.id = taken});
+    const unsigned op = drawn[0] % 24;
+    if (op < 8) return Create(drawn, id);
+    if (op < 16) return Change(drawn, id);
+    if (op >= 18 && op < 23) return Ask(drawn, id);
+    return Enqueue(drawn, id);
+  }
+
+ private:
+  /// The messages 0 to 7.
+  void Create(const Drawn& drawn, std::uint32_t id) {
+    const auto& [op, a, b, c, d, e] = drawn;
     switch (op % 24) {
       case 0: {
         const std::uint32_t devices[] = {Pick(ModelKind::kDevice, b), Pick(ModelKind::kDevice, c)};
@@ -62,13 +71,19 @@ class Player {
       case 6:
         return on_.Send(wire::CreateProgram{
             .id = id, .context = Pick(ModelKind::kContext, b), .source = Content(c, d), .ticket = Ticket(e)});
-      case 7: {
+      default: {
         const std::uint32_t device = Pick(ModelKind::kDevice, c);
         return on_.Send(wire::CreateProgramFromBinary{.id = id,
                                                       .context = Pick(ModelKind::kContext, b),
                                                       .devices = wire::IdList(&device, 1),
                                                       .binary = Content(d, e)});
       }
+    }
+  }
+  /// The messages 8 to 15.
+  void Change(const Drawn& drawn, std::uint32_t id) {
+    const auto& [op, a, b, c, d, e] = drawn;
+    switch (op % 24) {
       case 8:
       case 9: return on_.Send(wire::CreateKernel{.id = id, .program = Pick(ModelKind::kProgram, b), .name = "k"});
       case 10: return on_.Send(wire::CreateUserEvent{.id = id, .context = Pick(ModelKind::kContext, b)});
@@ -83,8 +98,13 @@ class Player {
                                      .index = c % 4U,
                                      .kind = static_cast<std::uint8_t>(d % 9 == 0 ? 7 : 1),
                                      .object = Pick(e % 4 == 0 ? ModelKind::kSampler : ModelKind::kMemory, e)});
-      case 14:
-      case 15: return on_.Send(wire::Release{.id = id, .ticket = Ticket(b)});
+      default: return on_.Send(wire::Release{.id = id, .ticket = Ticket(b)});
+    }
+  }
+  /// The messages 16, 17 and 23.
+  void Enqueue(const Drawn& drawn, std::uint32_t id) {
+    const auto& [op, a, b, c, d, e] = drawn;
+    switch (op % 24) {
       case 16:
         return on_.Send(wire::NdRange{.enqueue = {.queue = Pick(ModelKind::kQueue, b), .event = Event(c, id)},
                                       .kernel = Pick(ModelKind::kKernel, d)});
@@ -92,6 +112,15 @@ class Player {
         return on_.Send(wire::WriteBuffer{.enqueue = {.queue = Pick(ModelKind::kQueue, b), .event = Event(c, id)},
                                           .buffer = Pick(ModelKind::kMemory, d),
                                           .ticket = Ticket(e)});
+      default:
+        if (b % 2 == 0) return on_.Send(wire::Watch{.event = Pick(ModelKind::kEvent, c)});
+        return on_.Send(wire::Finish{.request = ++request_, .queue = Pick(ModelKind::kQueue, c)});
+    }
+  }
+  /// The messages 18 to 22, which have an answer.
+  void Ask(const Drawn& drawn, std::uint32_t id) {
+    const auto& [op, a, b, c, d, e] = drawn;
+    switch (op % 24) {
       case 18:
       case 19: {
         wire::Build build{.request = ++request_, .program = Pick(ModelKind::kProgram, b), .options = Options(c)};
@@ -115,20 +144,15 @@ class Player {
                                    .options = Options(e),
                                    .programs = wire::IdList(inputs, 1 + e % 2)});
       }
-      case 22: {
+      default: {
         const std::uint64_t properties[] = {CL_DEVICE_PARTITION_EQUALLY, 1U + b % 3, 0};
         return on_.Send(wire::CreateSubDevices{.request = ++request_,
                                                .device = Pick(ModelKind::kDevice, c),
                                                .first = id,
                                                .properties = wire::NumberList<std::uint64_t>(properties, 3)});
       }
-      default:
-        if (b % 2 == 0) return on_.Send(wire::Watch{.event = Pick(ModelKind::kEvent, c)});
-        return on_.Send(wire::Finish{.request = ++request_, .queue = Pick(ModelKind::kQueue, c)});
     }
   }
-
- private:
   /// Usually the id of an object of that kind.
   std::uint32_t Pick(ModelKind kind, std::uint16_t drawn) const {
     const auto ids = on_.executor.IdsOf(kind);
