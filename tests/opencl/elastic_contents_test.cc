@@ -260,89 +260,123 @@ TEST_F(ElasticImages, OverABufferAreTheBuffers) {
 /// model.
 class ElasticRandom : public ElasticExecutor {
  protected:
+  static constexpr std::uint32_t kBuffers = 8, kFirst = 10;
+  static constexpr std::uint64_t kSize = 24 * kMiB, kArea = 64 * 1024, kInts = kArea / 4;
+  static std::uint32_t PartOf(std::uint32_t i) { return 100 + i; }
+
   void RunSteps(std::uint32_t slots_max);
+
+ private:
+  /// What a step uses: two buffers, which may be the same, and a range of their numbers.
+  struct Step {
+    std::uint32_t a, b;
+    std::uint64_t at, count;
+  };
+  std::uint64_t Below(std::uint64_t n) { return random_() % n; }
+  std::uint32_t DrawnBuffer() { return static_cast<std::uint32_t>(Below(kBuffers)); }
+  std::vector<std::uint32_t>::iterator ModelAt(std::uint32_t i, std::uint64_t at) {
+    return model_[i].begin() + static_cast<std::ptrdiff_t>(at);
+  }
+  void Make(RawClient& client, std::uint32_t i);
+  void TakeStep(RawClient& client, std::uint32_t slots_max);
+  void Compare(RawClient& client, const Step& step, std::uint32_t slots_max);
+  void Replace(RawClient& client, const Step& step);
+  void Add(RawClient& client, const Step& step);
+  void Copy(RawClient& client, const Step& step);
+  void Write(RawClient& client, const Step& step);
+
+  std::mt19937_64 random_;
+  std::vector<std::vector<std::uint32_t>> model_ = std::vector<std::vector<std::uint32_t>>(kBuffers);
+  std::uint64_t checks_ = 0;
 };
 
+void ElasticRandom::Make(RawClient& client, std::uint32_t i) {
+  MakeBuffer(client, kFirst + i, kSize);
+  Fill(client, kFirst + i, kArea);
+  client.Send(wire::CreateSubBuffer{.id = PartOf(i), .parent = kFirst + i, .origin = 0, .size = kArea});
+  model_[i].assign(kInts, PatternOf(kFirst + i));
+}
+
+/// What waits goes on, and is right.
+void ElasticRandom::Compare(RawClient& client, const Step& step, std::uint32_t slots_max) {
+  const auto slots = static_cast<std::uint32_t>(1 + Below(slots_max));
+  Order(slots, slots);  // all that it holds: nothing waits for a turn
+  const auto there = Read(client, kFirst + step.a, step.count * 4, step.at * 4);
+  ASSERT_TRUE(std::equal(there.begin(), there.end(), ModelAt(step.a, step.at))) << "buffer " << step.a;
+  ++checks_;
+}
+
+void ElasticRandom::Replace(RawClient& client, const Step& step) {
+  client.Send(wire::Release{.id = PartOf(step.a)});
+  client.Send(wire::Release{.id = kFirst + step.a});
+  Make(client, step.a);
+}
+
+void ElasticRandom::Add(RawClient& client, const Step& step) {
+  SetArg(client, 0, PartOf(step.a));
+  SetArg(client, 1, PartOf(step.b));
+  const auto n = static_cast<std::int32_t>(Below(1000));
+  SetNumber(client, 2, n);
+  Launch(client, kInts);
+  for (std::uint64_t i = 0; i < kInts; ++i) model_[step.b][i] = model_[step.a][i] + static_cast<std::uint32_t>(n);
+}
+
+void ElasticRandom::Copy(RawClient& client, const Step& step) {
+  client.Send(wire::CopyBuffer{.enqueue = {.queue = kQueue},
+                               .from = kFirst + step.a,
+                               .to = kFirst + step.b,
+                               .from_offset = step.at * 4,
+                               .to_offset = step.at * 4,
+                               .size = step.count * 4});
+  std::copy_n(ModelAt(step.a, step.at), step.count, ModelAt(step.b, step.at));
+}
+
+void ElasticRandom::Write(RawClient& client, const Step& step) {
+  std::vector<std::uint32_t> values(step.count);
+  for (auto& value : values) value = static_cast<std::uint32_t>(random_());
+  client.Send(wire::WriteBuffer{.enqueue = {.queue = kQueue},
+                                .buffer = kFirst + step.a,
+                                .offset = step.at * 4,
+                                .content = wire::Blob::Inline(std::as_bytes(std::span(values)))});
+  std::ranges::copy(values, ModelAt(step.a, step.at));
+}
+
+void ElasticRandom::TakeStep(RawClient& client, std::uint32_t slots_max) {
+  const Step step{.a = DrawnBuffer(), .b = DrawnBuffer(), .at = Below(kInts - 512), .count = 1 + Below(511)};
+  switch (Below(20)) {
+    case 0:
+    case 1: return Order(static_cast<std::uint32_t>(Below(slots_max + 1)), slots_max);
+    case 2:
+    case 3: return Compare(client, step, slots_max);
+    case 4:
+      if (Below(10) == 0) Replace(client, step);
+      return;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9: return Add(client, step);
+    case 10:
+    case 11:
+    case 12:
+      if (step.a != step.b) Copy(client, step);
+      return;
+    default: return Write(client, step);
+  }
+}
+
 void ElasticRandom::RunSteps(std::uint32_t slots_max) {
-  constexpr std::uint32_t kBuffers = 8, kFirst = 10;
-  constexpr std::uint64_t kSize = 24 * kMiB, kArea = 64 * 1024, kInts = kArea / 4;
   Start(slots_max, slots_max);
   Order(slots_max, slots_max);
   RawClient client = Prepared();
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
-  const auto below = [&random](std::uint64_t n) { return random() % n; };
-  std::vector<std::vector<std::uint32_t>> model(kBuffers);
-  const auto part_of = [](std::uint32_t i) { return 100 + i; };
-  const auto make = [&](std::uint32_t i) {
-    MakeBuffer(client, kFirst + i, kSize);
-    Fill(client, kFirst + i, kArea);
-    client.Send(wire::CreateSubBuffer{.id = part_of(i), .parent = kFirst + i, .origin = 0, .size = kArea});
-    model[i].assign(kInts, PatternOf(kFirst + i));
-  };
-  for (std::uint32_t i = 0; i < kBuffers; ++i) make(i);
+  random_.seed(seed);
+  for (std::uint32_t i = 0; i < kBuffers; ++i) Make(client, i);
   client.Send(wire::CreateKernel{.id = kKernel, .program = kProgram, .name = "add"});
-  std::uint64_t checks = 0;
   for (int step = 0; step < 4'000; ++step) {
-    const auto a = static_cast<std::uint32_t>(below(kBuffers)), b = static_cast<std::uint32_t>(below(kBuffers));
-    const std::uint64_t at = below(kInts - 512), count = 1 + below(511);
-    switch (below(20)) {
-      case 0:
-      case 1: Order(static_cast<std::uint32_t>(below(slots_max + 1)), slots_max); break;
-      case 2:
-      case 3: {  // what waits goes on, and is right
-        const auto slots = static_cast<std::uint32_t>(1 + below(slots_max));
-        Order(slots, slots);  // all that it holds: nothing waits for a turn
-        const auto there = Read(client, kFirst + a, count * 4, at * 4);
-        ASSERT_TRUE(std::equal(there.begin(), there.end(), model[a].begin() + static_cast<std::ptrdiff_t>(at)))
-            << "buffer " << a << " in step " << step;
-        ++checks;
-        break;
-      }
-      case 4:
-        if (below(10) == 0) {
-          client.Send(wire::Release{.id = part_of(a)});
-          client.Send(wire::Release{.id = kFirst + a});
-          make(a);
-        }
-        break;
-      case 5:
-      case 6:
-      case 7:
-      case 8:
-      case 9: {
-        SetArg(client, 0, part_of(a));
-        SetArg(client, 1, part_of(b));
-        const auto n = static_cast<std::int32_t>(below(1000));
-        SetNumber(client, 2, n);
-        Launch(client, kInts);
-        for (std::uint64_t i = 0; i < kInts; ++i) model[b][i] = model[a][i] + static_cast<std::uint32_t>(n);
-        break;
-      }
-      case 10:
-      case 11:
-      case 12:
-        if (a == b) break;
-        client.Send(wire::CopyBuffer{.enqueue = {.queue = kQueue},
-                                     .from = kFirst + a,
-                                     .to = kFirst + b,
-                                     .from_offset = at * 4,
-                                     .to_offset = at * 4,
-                                     .size = count * 4});
-        std::copy_n(model[a].begin() + static_cast<std::ptrdiff_t>(at), count,
-                    model[b].begin() + static_cast<std::ptrdiff_t>(at));
-        break;
-      default: {
-        std::vector<std::uint32_t> values(count);
-        for (auto& value : values) value = static_cast<std::uint32_t>(random());
-        client.Send(wire::WriteBuffer{.enqueue = {.queue = kQueue},
-                                      .buffer = kFirst + a,
-                                      .offset = at * 4,
-                                      .content = wire::Blob::Inline(std::as_bytes(std::span(values)))});
-        std::ranges::copy(values, model[a].begin() + static_cast<std::ptrdiff_t>(at));
-      }
-    }
+    TakeStep(client, slots_max);
+    if (HasFatalFailure()) FAIL() << "in step " << step;
     // A session that waits reads nothing: what is sent meanwhile has to fit into the ring.
     if (step % 200 == 199) {
       Order(slots_max, slots_max);
@@ -350,12 +384,12 @@ void ElasticRandom::RunSteps(std::uint32_t slots_max) {
     }
   }
   Order(slots_max, slots_max);
-  for (std::uint32_t i = 0; i < kBuffers; ++i) ASSERT_EQ(Read(client, kFirst + i, kArea), model[i]) << i;
+  for (std::uint32_t i = 0; i < kBuffers; ++i) ASSERT_EQ(Read(client, kFirst + i, kArea), model_[i]) << i;
   AwaitDone();
   const proto::ExecutorStatistics books = FreshBooks();
   EXPECT_LE(books.resident_slots, slots_max);
   EXPECT_GT(books.evictions, 100U);
-  std::printf("%lu reads compared, %lu evictions, %lu MiB out, %lu MiB in\n", checks, books.evictions,
+  std::printf("%lu reads compared, %lu evictions, %lu MiB out, %lu MiB in\n", checks_, books.evictions,
               books.copied_out.count >> 20, books.copied_in.count >> 20);
 }
 
