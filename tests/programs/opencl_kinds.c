@@ -69,50 +69,94 @@ static cl_kernel make_kernel(cl_program program, const char* name, cl_mem first,
   return made;
 }
 
+static struct {
+  cl_device_id device;
+  cl_context context, apart;
+  cl_command_queue queue;
+  cl_mem in, hidden, out, kept, images[2];
+  cl_kernel begin, take_step, show, turns[2];
+} of;
+static cl_uint *numbers, *seen;
+static unsigned char *pixels, *seen_pixels;
+static const size_t items = kNumbers, box[3] = {kWidth, kHeight, 1}, origin[3] = {0, 0, 0};
+
+static void make_memory(void) {
+  numbers = malloc(kNumbers * sizeof *numbers);
+  seen = malloc(kNumbers * sizeof *seen);
+  pixels = malloc(4 * kWidth * kHeight);
+  seen_pixels = malloc(4 * kWidth * kHeight);
+  for (cl_uint i = 0; i < kNumbers; ++i) numbers[i] = i * 2654435761u;
+  for (size_t i = 0; i < 4 * kWidth * kHeight; ++i) pixels[i] = (unsigned char)(i * 7 / 3);
+  of.in = make_buffer(of.context, CL_MEM_READ_ONLY | CL_MEM_HOST_WRITE_ONLY, NULL);
+  of.hidden = make_buffer(of.context, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS, NULL);
+  of.out = make_buffer(of.context, CL_MEM_WRITE_ONLY | CL_MEM_HOST_READ_ONLY, NULL);
+  of.kept = make_buffer(of.apart, CL_MEM_READ_WRITE, numbers);
+  const cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8};
+  const cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = kWidth, .image_height = kHeight};
+  for (int i = 0; i < 2; ++i) {
+    cl_int error;
+    of.images[i] = clCreateImage(of.context, CL_MEM_READ_WRITE | (i == 0 ? CL_MEM_COPY_HOST_PTR : 0), &format, &desc,
+                                 i == 0 ? pixels : NULL, &error);
+    check(error, "clCreateImage");
+  }
+}
+
+static void make_objects(void) {
+  cl_platform_id platform;
+  cl_int error;
+  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
+  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &of.device, NULL), "clGetDeviceIDs");
+  of.context = clCreateContext(NULL, 1, &of.device, NULL, NULL, &error);
+  check(error, "clCreateContext");
+  of.apart = clCreateContext(NULL, 1, &of.device, NULL, NULL, &error);
+  check(error, "clCreateContext");
+  of.queue = clCreateCommandQueue(of.context, of.device, 0, &error);
+  check(error, "clCreateCommandQueue");
+  const cl_program program = clCreateProgramWithSource(of.context, 1, &source, NULL, &error);
+  check(error, "clCreateProgramWithSource");
+  check(clBuildProgram(program, 1, &of.device, NULL, NULL, NULL), "clBuildProgram");
+  make_memory();
+  of.begin = make_kernel(program, "begin", of.in, of.hidden);
+  of.take_step = make_kernel(program, "take_step", of.hidden, NULL);
+  of.show = make_kernel(program, "show", of.hidden, of.out);
+  of.turns[0] = make_kernel(program, "turn", of.images[0], of.images[1]);
+  of.turns[1] = make_kernel(program, "turn", of.images[1], of.images[0]);
+}
+
+/* Reads the results of the frames so far, of whose steps `scale` and `offset` are the composition. */
+static size_t count_wrong(unsigned long frames, cl_uint scale, cl_uint offset) {
+  check(clEnqueueNDRangeKernel(of.queue, of.show, 1, NULL, &items, NULL, 0, NULL, NULL), "show");
+  check(clEnqueueReadBuffer(of.queue, of.out, CL_TRUE, 0, kNumbers * sizeof *seen, seen, 0, NULL, NULL),
+        "clEnqueueReadBuffer");
+  check(clEnqueueReadImage(of.queue, of.images[frames % 2], CL_TRUE, origin, box, 0, 0, seen_pixels, 0, NULL, NULL),
+        "clEnqueueReadImage");
+  size_t wrong = 0;
+  for (size_t i = 0; i < kNumbers; ++i) wrong += seen[i] != numbers[i] * scale + offset;
+  for (size_t i = 0; i < 4 * kWidth * kHeight; ++i)
+    wrong += seen_pixels[i] != (unsigned char)(pixels[i] + (i % 4 + 1) * frames);
+  return wrong;
+}
+
+/* Reads the buffer of the context that has no queue. */
+static size_t count_wrong_in_kept(void) {
+  cl_int error;
+  const cl_command_queue late = clCreateCommandQueue(of.apart, of.device, 0, &error);
+  check(error, "clCreateCommandQueue");
+  check(clEnqueueReadBuffer(late, of.kept, CL_TRUE, 0, kNumbers * sizeof *seen, seen, 0, NULL, NULL),
+        "clEnqueueReadBuffer");
+  size_t wrong = 0;
+  for (size_t i = 0; i < kNumbers; ++i) wrong += seen[i] != numbers[i];
+  return wrong;
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const double seconds = atof(argv[1]);
-  cl_platform_id platform;
-  cl_device_id device;
-  cl_int error;
-  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
-  const cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
-  check(error, "clCreateContext");
-  const cl_context apart = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
-  check(error, "clCreateContext");
-  const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &error);
-  check(error, "clCreateCommandQueue");
-  const cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
-  check(error, "clCreateProgramWithSource");
-  check(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "clBuildProgram");
-
-  cl_uint *numbers = malloc(kNumbers * sizeof *numbers), *seen = malloc(kNumbers * sizeof *seen);
-  unsigned char *pixels = malloc(4 * kWidth * kHeight), *seen_pixels = malloc(4 * kWidth * kHeight);
-  for (cl_uint i = 0; i < kNumbers; ++i) numbers[i] = i * 2654435761u;
-  for (size_t i = 0; i < 4 * kWidth * kHeight; ++i) pixels[i] = (unsigned char)(i * 7 / 3);
-  const cl_mem in = make_buffer(context, CL_MEM_READ_ONLY | CL_MEM_HOST_WRITE_ONLY, NULL);
-  const cl_mem hidden = make_buffer(context, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS, NULL);
-  const cl_mem out = make_buffer(context, CL_MEM_WRITE_ONLY | CL_MEM_HOST_READ_ONLY, NULL);
-  const cl_mem kept = make_buffer(apart, CL_MEM_READ_WRITE, numbers);
-  const cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8};
-  const cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = kWidth, .image_height = kHeight};
-  cl_mem images[2];
-  for (int i = 0; i < 2; ++i) {
-    images[i] = clCreateImage(context, CL_MEM_READ_WRITE | (i == 0 ? CL_MEM_COPY_HOST_PTR : 0), &format, &desc,
-                              i == 0 ? pixels : NULL, &error);
-    check(error, "clCreateImage");
-  }
-  const cl_kernel begin = make_kernel(program, "begin", in, hidden);
-  const cl_kernel take_step = make_kernel(program, "take_step", hidden, NULL);
-  const cl_kernel show = make_kernel(program, "show", hidden, out);
-  const cl_kernel turns[2] = {make_kernel(program, "turn", images[0], images[1]),
-                              make_kernel(program, "turn", images[1], images[0])};
-  check(clEnqueueWriteBuffer(queue, in, CL_TRUE, 0, kNumbers * sizeof *numbers, numbers, 0, NULL, NULL),
+  make_objects();
+  check(clEnqueueWriteBuffer(of.queue, of.in, CL_TRUE, 0, kNumbers * sizeof *numbers, numbers, 0, NULL, NULL),
         "clEnqueueWriteBuffer");
-  const size_t items = kNumbers, box[3] = {kWidth, kHeight, 1}, origin[3] = {0, 0, 0};
-  check(clEnqueueNDRangeKernel(queue, begin, 1, NULL, &items, NULL, 0, NULL, NULL), "begin");
-  check(clEnqueueNDRangeKernel(queue, show, 1, NULL, &items, NULL, 0, NULL, NULL), "show");
+  check(clEnqueueNDRangeKernel(of.queue, of.begin, 1, NULL, &items, NULL, 0, NULL, NULL), "begin");
+  check(clEnqueueNDRangeKernel(of.queue, of.show, 1, NULL, &items, NULL, 0, NULL, NULL), "show");
   signal(SIGTERM, on_signal);
   printf("ready\n");
   fflush(stdout);
@@ -122,27 +166,15 @@ int main(int argc, char** argv) {
   cl_uint scale = 1, offset = 0; /* the composition of all steps so far */
   const double start = now();
   while ((now() - start < seconds && !asked_to_end) || frames % kChecks != 0) {
-    check(clEnqueueNDRangeKernel(queue, take_step, 1, NULL, &items, NULL, 0, NULL, NULL), "take_step");
-    check(clEnqueueNDRangeKernel(queue, turns[frames % 2], 2, NULL, box, NULL, 0, NULL, NULL), "turn");
-    check(clFinish(queue), "clFinish");
+    check(clEnqueueNDRangeKernel(of.queue, of.take_step, 1, NULL, &items, NULL, 0, NULL, NULL), "take_step");
+    check(clEnqueueNDRangeKernel(of.queue, of.turns[frames % 2], 2, NULL, box, NULL, 0, NULL, NULL), "turn");
+    check(clFinish(of.queue), "clFinish");
     ++frames;
     scale *= 1664525u;
     offset = offset * 1664525u + 1013904223u;
-    if (frames % kChecks != 0) continue;
-    check(clEnqueueNDRangeKernel(queue, show, 1, NULL, &items, NULL, 0, NULL, NULL), "show");
-    check(clEnqueueReadBuffer(queue, out, CL_TRUE, 0, kNumbers * sizeof *seen, seen, 0, NULL, NULL),
-          "clEnqueueReadBuffer");
-    check(clEnqueueReadImage(queue, images[frames % 2], CL_TRUE, origin, box, 0, 0, seen_pixels, 0, NULL, NULL),
-          "clEnqueueReadImage");
-    for (size_t i = 0; i < kNumbers; ++i) wrong += seen[i] != numbers[i] * scale + offset;
-    for (size_t i = 0; i < 4 * kWidth * kHeight; ++i)
-      wrong += seen_pixels[i] != (unsigned char)(pixels[i] + (i % 4 + 1) * frames);
+    if (frames % kChecks == 0) wrong += count_wrong(frames, scale, offset);
   }
-  const cl_command_queue late = clCreateCommandQueue(apart, device, 0, &error);
-  check(error, "clCreateCommandQueue");
-  check(clEnqueueReadBuffer(late, kept, CL_TRUE, 0, kNumbers * sizeof *seen, seen, 0, NULL, NULL),
-        "clEnqueueReadBuffer");
-  for (size_t i = 0; i < kNumbers; ++i) wrong += seen[i] != numbers[i];
+  wrong += count_wrong_in_kept();
   printf("%lu frames, wrong %zu\n", frames, wrong);
   return wrong != 0;
 }

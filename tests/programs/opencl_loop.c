@@ -45,6 +45,64 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+struct device_objects {
+  cl_context context;
+  cl_command_queue queue;
+  cl_program program;
+  cl_kernel kernel;
+  cl_mem buffer;
+};
+
+static struct device_objects make(size_t items, cl_uint* values, cl_uint rounds, const char* options) {
+  struct device_objects made;
+  cl_platform_id platform;
+  cl_device_id device;
+  cl_int error;
+  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
+  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
+  made.context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
+  check(error, "clCreateContext");
+  made.queue = clCreateCommandQueue(made.context, device, 0, &error);
+  check(error, "clCreateCommandQueue");
+  made.program = clCreateProgramWithSource(made.context, 1, &source, NULL, &error);
+  check(error, "clCreateProgramWithSource");
+  check(clBuildProgram(made.program, 1, &device, options, NULL, NULL), "clBuildProgram");
+  made.kernel = clCreateKernel(made.program, "churn", &error);
+  check(error, "clCreateKernel");
+  made.buffer =
+      clCreateBuffer(made.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, items * sizeof *values, values, &error);
+  check(error, "clCreateBuffer");
+  check(clSetKernelArg(made.kernel, 0, sizeof made.buffer, &made.buffer), "clSetKernelArg");
+  check(clSetKernelArg(made.kernel, 1, sizeof rounds, &rounds), "clSetKernelArg");
+  check(clFinish(made.queue), "clFinish");
+  return made;
+}
+
+static void release(const struct device_objects* made) {
+  clReleaseMemObject(made->buffer);
+  clReleaseKernel(made->kernel);
+  clReleaseProgram(made->program);
+  clReleaseCommandQueue(made->queue);
+  clReleaseContext(made->context);
+}
+
+/* Each value starts as its index. How many are not right after so many steps of the kernel? */
+static size_t count_wrong(const cl_uint* values, size_t items, unsigned long steps) {
+  /* Composes the steps of x -> a x + c by squaring. */
+  cl_uint a = 1, c = 0, step_a = 1664525u, step_c = 1013904223u;
+  for (unsigned long n = steps; n != 0; n >>= 1) {
+    if (n & 1) {
+      c = c * step_a + step_c;
+      a *= step_a;
+    }
+    step_c += step_c * step_a;
+    step_a *= step_a;
+  }
+  size_t wrong = 0;
+  for (size_t i = 0; i < items; ++i) wrong += values[i] != a * (cl_uint)i + c;
+  return wrong;
+}
+
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   const double seconds = atof(argv[1]);
@@ -56,28 +114,10 @@ int main(int argc, char** argv) {
   /* A kernel that asks for the size of its launch would notice cuts. */
   const char* options = argc > 7 && atoi(argv[7]) != 0 ? "-D SIZE=get_global_size" : NULL;
   const struct timespec rest = {rest_us / 1000000, rest_us % 1000000 * 1000};
-  cl_platform_id platform;
-  cl_device_id device;
-  cl_int error;
-  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "clGetDeviceIDs");
-  cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
-  check(error, "clCreateContext");
-  cl_command_queue queue = clCreateCommandQueue(context, device, 0, &error);
-  check(error, "clCreateCommandQueue");
-  cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
-  check(error, "clCreateProgramWithSource");
-  check(clBuildProgram(program, 1, &device, options, NULL, NULL), "clBuildProgram");
-  cl_kernel kernel = clCreateKernel(program, "churn", &error);
-  check(error, "clCreateKernel");
   cl_uint* values = malloc(items * sizeof *values);
   for (size_t i = 0; i < items; ++i) values[i] = (cl_uint)i;
-  cl_mem buffer =
-      clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, items * sizeof *values, values, &error);
-  check(error, "clCreateBuffer");
-  check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), "clSetKernelArg");
-  check(clSetKernelArg(kernel, 1, sizeof rounds, &rounds), "clSetKernelArg");
-  check(clFinish(queue), "clFinish");
+  const struct device_objects made = make(items, values, rounds, options);
+  const cl_command_queue queue = made.queue;
   signal(SIGTERM, on_signal);
   printf("ready\n");
   fflush(stdout);
@@ -86,33 +126,18 @@ int main(int argc, char** argv) {
   unsigned long kernels = 0;
   do {
     for (int i = 0; i < ahead; ++i, ++kernels)
-      check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &items, NULL, 0, NULL, NULL), "clEnqueueNDRangeKernel");
+      check(clEnqueueNDRangeKernel(queue, made.kernel, 1, NULL, &items, NULL, 0, NULL, NULL), "clEnqueueNDRangeKernel");
     if (mark) check(clEnqueueMarkerWithWaitList(queue, 0, NULL, NULL), "clEnqueueMarkerWithWaitList");
     check(clFinish(queue), "clFinish");
     if (rest_us > 0) nanosleep(&rest, NULL);
   } while (!over && now() - start < seconds);
   const double span = now() - start;
 
-  check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, items * sizeof *values, values, 0, NULL, NULL),
+  check(clEnqueueReadBuffer(queue, made.buffer, CL_TRUE, 0, items * sizeof *values, values, 0, NULL, NULL),
         "clEnqueueReadBuffer");
-  /* Composes rounds * kernels steps of x -> a x + c by squaring. */
-  cl_uint a = 1, c = 0, step_a = 1664525u, step_c = 1013904223u;
-  for (unsigned long n = kernels * rounds; n != 0; n >>= 1) {
-    if (n & 1) {
-      c = c * step_a + step_c;
-      a *= step_a;
-    }
-    step_c += step_c * step_a;
-    step_a *= step_a;
-  }
-  size_t wrong = 0;
-  for (size_t i = 0; i < items; ++i) wrong += values[i] != a * (cl_uint)i + c;
+  const size_t wrong = count_wrong(values, items, kernels * rounds);
   printf("%.1f kernels/s, wrong %zu\n", (double)kernels / span, wrong);
-  clReleaseMemObject(buffer);
-  clReleaseKernel(kernel);
-  clReleaseProgram(program);
-  clReleaseCommandQueue(queue);
-  clReleaseContext(context);
+  release(&made);
   free(values);
   return wrong != 0;
 }
