@@ -131,45 +131,55 @@ static void launch(handle stream) {
   CHECK(cuLaunchKernel, kernel, (items + block - 1) / block, 1, 1, block, 1, 1, 0, stream, parameters, NULL);
 }
 
-int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  const double seconds = atof(argv[1]);
-  const int ahead = argc > 3 ? atoi(argv[3]) : 1;
-  const char* mode = argc > 4 ? argv[4] : "plain";
-  if (argc > 5) items = (unsigned)strtoul(argv[5], NULL, 10);
-  const int graph_mode = strcmp(mode, "graph") == 0, stream_mode = strcmp(mode, "streams") == 0;
-  find_functions(strcmp(mode, "ptsz") == 0, strcmp(mode, "getproc") == 0);
+static int graph_mode, stream_mode;
+static handle module, work, streams[2], turns[2], begin, end;
 
-  int device = 0;
-  char name[256];
-  handle context, module, graph, work = NULL, streams[2] = {NULL, NULL}, turns[2], begin, end;
-  CHECK(cuInit, 0);
-  CHECK(cuDeviceGet, &device, 0);
-  CHECK(cuDeviceGetName, name, sizeof name, device);
+static void make_objects(int device, const char* name) {
+  handle context;
   CHECK(cuDevicePrimaryCtxRetain, &context, device);
   CHECK(cuCtxSetCurrent, context);
   CHECK(cuModuleLoad, &module, image());
-  CHECK(cuModuleGetFunction, &kernel, module, argv[2]);
-  unsigned* values = calloc(items, sizeof *values);
-  if (values == NULL) return 2;
+  CHECK(cuModuleGetFunction, &kernel, module, name);
+}
+
+static void make_buffer(const unsigned* values) {
   CHECK(cuMemAlloc, &buffer, items * sizeof *values);
   CHECK(cuMemcpyHtoD, buffer, values, items * sizeof *values);
+}
+
+static void make_streams(void) {
   CHECK(cuEventCreate, &begin, 0);
   CHECK(cuEventCreate, &end, 0);
   for (int i = 0; i < 2; ++i) {
     CHECK(cuEventCreate, &turns[i], 0);
     if (graph_mode || stream_mode) CHECK(cuStreamCreate, &streams[i], 1);
   }
-  if (graph_mode) {
-    CHECK(cuStreamBeginCapture, streams[0], 0);
-    for (int i = 0; i < ahead; ++i) launch(streams[0]);
-    CHECK(cuStreamEndCapture, streams[0], &graph);
-    CHECK(cuGraphInstantiateWithFlags, &work, graph, 0);
-    CHECK(cuGraphDestroy, graph);
-  }
-  printf("ready on %s\n", name);
-  fflush(stdout);
+}
 
+static void make_graph(int ahead) {
+  handle graph;
+  CHECK(cuStreamBeginCapture, streams[0], 0);
+  for (int i = 0; i < ahead; ++i) launch(streams[0]);
+  CHECK(cuStreamEndCapture, streams[0], &graph);
+  CHECK(cuGraphInstantiateWithFlags, &work, graph, 0);
+  CHECK(cuGraphDestroy, graph);
+}
+
+static void release_objects(int device) {
+  if (work != NULL) CHECK(cuGraphExecDestroy, work);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(cuEventDestroy, turns[i]);
+    if (streams[i] != NULL) CHECK(cuStreamDestroy, streams[i]);
+  }
+  CHECK(cuEventDestroy, begin);
+  CHECK(cuEventDestroy, end);
+  CHECK(cuMemFree, buffer);
+  CHECK(cuModuleUnload, module);
+  CHECK(cuDevicePrimaryCtxRelease, device);
+}
+
+/* Launches for that long, and sets how long it took. Returns the number of launches. */
+static unsigned long run(double seconds, int ahead, double* span) {
   /* One launch goes before those that are timed: while it runs, the others are enqueued. */
   unsigned long kernels = 1;
   handle last = streams[0];
@@ -190,7 +200,36 @@ int main(int argc, char** argv) {
     CHECK(cuEventRecord, end, last);
     CHECK(cuStreamSynchronize, last);
   } while (now() - start < seconds);
-  const double span = now() - start;
+  *span = now() - start;
+  return kernels;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const double seconds = atof(argv[1]);
+  const int ahead = argc > 3 ? atoi(argv[3]) : 1;
+  const char* mode = argc > 4 ? argv[4] : "plain";
+  if (argc > 5) items = (unsigned)strtoul(argv[5], NULL, 10);
+  graph_mode = strcmp(mode, "graph") == 0;
+  stream_mode = strcmp(mode, "streams") == 0;
+  find_functions(strcmp(mode, "ptsz") == 0, strcmp(mode, "getproc") == 0);
+
+  int device = 0;
+  char name[256];
+  CHECK(cuInit, 0);
+  CHECK(cuDeviceGet, &device, 0);
+  CHECK(cuDeviceGetName, name, sizeof name, device);
+  make_objects(device, argv[2]);
+  unsigned* values = calloc(items, sizeof *values);
+  if (values == NULL) return 2;
+  make_buffer(values);
+  make_streams();
+  if (graph_mode) make_graph(ahead);
+  printf("ready on %s\n", name);
+  fflush(stdout);
+
+  double span = 0;
+  const unsigned long kernels = run(seconds, ahead, &span);
   float elapsed_ms = 0;
   CHECK(cuEventElapsedTime, &elapsed_ms, begin, end);
 
@@ -199,16 +238,7 @@ int main(int argc, char** argv) {
   for (unsigned i = 0; i < items; ++i) wrong += values[i] != (unsigned)kernels;
   printf("%.1f kernels/s, wrong %zu\n", (double)(kernels - 1) / span, wrong);
   printf("%lu kernels in %.3f ms by events\n", kernels - 1, (double)elapsed_ms);
-  if (work != NULL) CHECK(cuGraphExecDestroy, work);
-  for (int i = 0; i < 2; ++i) {
-    CHECK(cuEventDestroy, turns[i]);
-    if (streams[i] != NULL) CHECK(cuStreamDestroy, streams[i]);
-  }
-  CHECK(cuEventDestroy, begin);
-  CHECK(cuEventDestroy, end);
-  CHECK(cuMemFree, buffer);
-  CHECK(cuModuleUnload, module);
-  CHECK(cuDevicePrimaryCtxRelease, device);
+  release_objects(device);
   free(values);
   return wrong != 0;
 }

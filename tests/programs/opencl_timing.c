@@ -61,54 +61,63 @@ static void wait_for_callbacks(int how_many) {
   expect(atomic_load(&callbacks) == how_many, "callbacks are called once");
 }
 
-int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  const int launches = atoi(argv[1]);
-  size_t items = (size_t)atol(argv[2]);
-  const cl_ulong tolerance = argc > 3 ? (cl_ulong)atoll(argv[3]) : 0;
-  const size_t bytes = items * sizeof(cl_uint);
-  cl_platform_id platform;
-  cl_device_id device;
+static cl_device_id device;
+static cl_context context;
+static cl_command_queue queue, free_queue;
+static cl_program program;
+static cl_kernel add, skipped;
+static cl_mem buffer;
+static cl_uint* values;
+static size_t items, bytes;
+static cl_ulong tolerance;
+static cl_int complete = CL_COMPLETE, failure = -1;
+
+static void make_objects(void) {
   cl_int error;
-  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_GPU, 1, &device, NULL), "clGetDeviceIDs");
-  char name[128];
-  cl_ulong memory;
-  cl_bool unified;
-  check(clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name, name, NULL), "clGetDeviceInfo");
-  check(clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory, NULL), "clGetDeviceInfo");
-  check(clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL), "clGetDeviceInfo");
-  cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
+  context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
   check(error, "clCreateContext");
-  cl_command_queue queue = clCreateCommandQueue(context, device, CL_QUEUE_PROFILING_ENABLE, &error);
+  queue = clCreateCommandQueue(context, device, CL_QUEUE_PROFILING_ENABLE, &error);
   check(error, "clCreateCommandQueue");
-  cl_command_queue free_queue =
+  free_queue =
       clCreateCommandQueue(context, device, CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
   check(error, "clCreateCommandQueue");
-  cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
+  program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
   check(error, "clCreateProgramWithSource");
   check(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "clBuildProgram");
-  cl_kernel add = clCreateKernel(program, "add", &error);
+  add = clCreateKernel(program, "add", &error);
   check(error, "clCreateKernel");
-  cl_kernel skipped = clCreateKernel(program, "skipped", &error);
+  skipped = clCreateKernel(program, "skipped", &error);
   check(error, "clCreateKernel");
-  cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &error);
+  buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &error);
   check(error, "clCreateBuffer");
   check(clSetKernelArg(add, 0, sizeof buffer, &buffer), "clSetKernelArg");
   check(clSetKernelArg(skipped, 0, sizeof buffer, &buffer), "clSetKernelArg");
-  cl_uint* values = calloc(items, sizeof *values);
-  cl_event* events = calloc((size_t)launches, sizeof *events);
+  values = calloc(items, sizeof *values);
   check(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, values, 0, NULL, NULL), "clEnqueueWriteBuffer");
+}
 
-  /* An in-order queue: the times of events, and how long the program waits. */
-  cl_int complete = CL_COMPLETE, failure = -1;
+static void release_objects(void) {
+  clReleaseKernel(add);
+  clReleaseKernel(skipped);
+  clReleaseProgram(program);
+  clReleaseCommandQueue(queue);
+  clReleaseCommandQueue(free_queue);
+  clReleaseContext(context);
+  free(values);
+}
+
+/* An in-order queue: the times of events, and how long the program waits. */
+static double time_launches(int launches, cl_ulong* kernel_min, cl_ulong* kernel_sum) {
+  cl_event* events = calloc((size_t)launches, sizeof *events);
   double span = now_ns();
   for (int i = 0; i < launches; ++i)
     check(clEnqueueNDRangeKernel(queue, add, 1, NULL, &items, NULL, 0, NULL, &events[i]), "clEnqueueNDRangeKernel");
   check(clSetEventCallback(events[launches - 1], CL_COMPLETE, count, &complete), "clSetEventCallback");
   check(clFinish(queue), "clFinish");
   span = now_ns() - span;
-  cl_ulong kernel_min = ~0ull, kernel_sum = 0, last = 0;
+  cl_ulong last = 0;
+  *kernel_min = ~0ull;
+  *kernel_sum = 0;
   for (int i = 0; i < launches; ++i) {
     expect(status_of(events[i]) == CL_COMPLETE, "all commands are complete after clFinish");
     const cl_ulong queued = at(events[i], CL_PROFILING_COMMAND_QUEUED),
@@ -117,13 +126,18 @@ int main(int argc, char** argv) {
     expect(queued <= submitted && submitted <= start && start <= end, "a command's times are in order");
     expect(start + tolerance >= last, "commands of a queue in order run one after the other");
     last = end;
-    kernel_sum += end - start;
-    if (end - start < kernel_min) kernel_min = end - start;
+    *kernel_sum += end - start;
+    if (end - start < *kernel_min) *kernel_min = end - start;
     clReleaseEvent(events[i]);
   }
   wait_for_callbacks(1);
+  free(events);
+  return span;
+}
 
-  /* A kernel after its wait list in another queue, held back by a user event. */
+/* A kernel after its wait list in another queue, held back by a user event. */
+static void check_wait_lists(void) {
+  cl_int error;
   cl_event held = clCreateUserEvent(context, &error), first, second;
   check(error, "clCreateUserEvent");
   check(clEnqueueNDRangeKernel(free_queue, add, 1, NULL, &items, NULL, 1, &held, &first), "clEnqueueNDRangeKernel");
@@ -137,9 +151,12 @@ int main(int argc, char** argv) {
   clReleaseEvent(held);
   clReleaseEvent(first);
   clReleaseEvent(second);
+}
 
-  /* A user event that fails. */
-  held = clCreateUserEvent(context, &error);
+/* A user event that fails. */
+static void check_failure(void) {
+  cl_int error;
+  cl_event held = clCreateUserEvent(context, &error), first, second;
   check(clEnqueueNDRangeKernel(queue, add, 1, NULL, &items, NULL, 1, &held, &first), "clEnqueueNDRangeKernel");
   check(clEnqueueMarkerWithWaitList(free_queue, 1, &first, &second), "clEnqueueMarkerWithWaitList");
   check(clSetEventCallback(second, CL_COMPLETE, count, &failure), "clSetEventCallback");
@@ -154,32 +171,67 @@ int main(int argc, char** argv) {
   clReleaseEvent(held);
   clReleaseEvent(first);
   clReleaseEvent(second);
+}
 
-  /* A map copies from the device, and its unmap to the device. */
+/* A map copies from the device, and its unmap to the device. Returns the time of the unmap and a read. */
+static double time_read_after_unmap(cl_uint* computed) {
+  cl_int error;
   cl_uint* mapped =
       clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &error);
   check(error, "clEnqueueMapBuffer");
-  const cl_uint computed = mapped[items - 1];
+  *computed = mapped[items - 1];
   for (size_t i = 0; i < items; ++i) mapped[i] += 7;
   double read_ns = now_ns(); /* the unmap's copy may begin at once */
   check(clEnqueueUnmapMemObject(queue, buffer, mapped, 0, NULL, NULL), "clEnqueueUnmapMemObject");
   check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, bytes, values, 0, NULL, NULL), "clEnqueueReadBuffer");
   read_ns = now_ns() - read_ns;
-  for (size_t i = 0; i < items; ++i) expect(values[i] == computed + 7, "a value");
+  for (size_t i = 0; i < items; ++i) expect(values[i] == *computed + 7, "a value");
   clReleaseMemObject(buffer);
+  return read_ns;
+}
 
-  /* Allocates memory, beyond the first half in pieces of 1 MiB, until there is none. */
+/* Allocates memory, beyond the first half in pieces of 1 MiB, until there is none. Returns the number of pieces. */
+static int fill_memory(cl_ulong memory, cl_int* refusal) {
   int pieces = 0;
+  cl_int error = CL_SUCCESS;
   cl_mem held_memory[4096];
-  for (error = CL_SUCCESS; pieces < 4096 && error == CL_SUCCESS; ++pieces)
+  for (; pieces < 4096 && error == CL_SUCCESS; ++pieces)
     held_memory[pieces] =
         clCreateBuffer(context, CL_MEM_READ_WRITE, pieces == 0 ? (size_t)(memory / 2) : (size_t)1 << 20, NULL, &error);
   --pieces;
-  const cl_int refusal = error;
+  *refusal = error;
   for (int i = 0; i < pieces; ++i) clReleaseMemObject(held_memory[i]);
-  buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, memory / 2, NULL, &error);
+  cl_mem again = clCreateBuffer(context, CL_MEM_READ_WRITE, memory / 2, NULL, &error);
   expect(error == CL_SUCCESS, "memory that was released can be taken again");
-  if (error == CL_SUCCESS) clReleaseMemObject(buffer);
+  if (error == CL_SUCCESS) clReleaseMemObject(again);
+  return pieces;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const int launches = atoi(argv[1]);
+  items = (size_t)atol(argv[2]);
+  tolerance = argc > 3 ? (cl_ulong)atoll(argv[3]) : 0;
+  bytes = items * sizeof(cl_uint);
+  cl_platform_id platform;
+  check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
+  check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_GPU, 1, &device, NULL), "clGetDeviceIDs");
+  char name[128];
+  cl_ulong memory;
+  cl_bool unified;
+  check(clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name, name, NULL), "clGetDeviceInfo");
+  check(clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory, NULL), "clGetDeviceInfo");
+  check(clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL), "clGetDeviceInfo");
+  make_objects();
+
+  cl_ulong kernel_min, kernel_sum;
+  const double span = time_launches(launches, &kernel_min, &kernel_sum);
+  check_wait_lists();
+  check_failure();
+  cl_uint computed;
+  const double read_ns = time_read_after_unmap(&computed);
+  cl_int refusal;
+  const int pieces = fill_memory(memory, &refusal);
 
   printf(
       "{\"device\": \"%s\", \"unified\": %d, \"memory\": %llu, \"launches\": %d, \"span_ns\": %.0f, \"kernel_min_ns\": "
@@ -188,13 +240,6 @@ int main(int argc, char** argv) {
       name, (int)unified, (unsigned long long)memory, launches, span, (unsigned long long)kernel_min,
       (unsigned long long)kernel_sum, read_ns, computed, pieces, refusal, wrong);
   fflush(stdout);
-  clReleaseKernel(add);
-  clReleaseKernel(skipped);
-  clReleaseProgram(program);
-  clReleaseCommandQueue(queue);
-  clReleaseCommandQueue(free_queue);
-  clReleaseContext(context);
-  free(values);
-  free(events);
+  release_objects();
   return wrong;
 }
