@@ -108,13 +108,36 @@ TEST_F(NotRestoredTest, ItsIdsAreGivenToNoOther) {
 
 TEST_F(NotRestoredTest, GoesWhenItIsMadeRemovedOrSet) {
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})").status, 201U);
-  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").body["removed"], "b");
+  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").body, json::parse(R"({"removed":"b","not_restored":true})"));
   EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").status, 404U);
-  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/a").body, json::parse(R"({"removed":"a","not_restored":false})"));
+  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"c"}));
   EXPECT_EQ(Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"adaptive"})").status, 200U);
   ASSERT_EQ(saved_.oversell.size(), 1U);
   EXPECT_EQ(saved_.oversell[0].mode, "adaptive");
   EXPECT_EQ(Ask("GET", "/v1/status").body["not_restored"].size(), 2U) << "the policy and the memory of 'gone'";
+}
+
+TEST_F(NotRestoredTest, SettingsOfADeviceThatIsGoneForGoodAreForgotten) {
+  EXPECT_EQ(Ask("DELETE", "/v1/devices/gone/not_restored").body,
+            json::parse(R"({"forgotten":["policy of gone","memory of gone"]})"));
+  const auto is_gone = [](const auto& setting) { return setting.device == "gone"; };
+  EXPECT_TRUE(std::ranges::none_of(saved_.policies, is_gone));
+  EXPECT_TRUE(std::ranges::none_of(saved_.memory, is_gone));
+  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"a", "b", "c"})) << "vGPUs stay kept";
+  EXPECT_EQ(Ask("GET", "/v1/status").body["not_restored"].size(), 3U);
+
+  const Answer again = Ask("DELETE", "/v1/devices/gone/not_restored");
+  EXPECT_EQ(again.code(), "not-found");
+  EXPECT_NE(again.message().find("'gone'"), std::string::npos) << again.message();
+  // Of a device that the node has, what is in force stays.
+  ASSERT_EQ(saved_.oversell.size(), 1U);
+  EXPECT_EQ(saved_.oversell[0].mode, "auction");
+  EXPECT_EQ(Ask("DELETE", "/v1/devices/embedded/not_restored").body["forgotten"],
+            json::array({"how embedded is sold"}));
+  ASSERT_EQ(saved_.oversell.size(), 1U);
+  EXPECT_EQ(saved_.oversell[0].mode, "off");
+  EXPECT_EQ(Ask("DELETE", "/v1/devices/embedded/not_restored").code(), "not-found");
 }
 
 /// A node whose executors have users of their own, with a kept vGPU "a" that has files.

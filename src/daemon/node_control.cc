@@ -206,12 +206,12 @@ Result<VgpuReport> Node::Pause(const std::string& name, bool paused) {
   return ReportOf(platform::Now(), *tenancy);
 }
 
-Status Node::Remove(const std::string& name, bool force) {
+Result<Removed> Node::Remove(const std::string& name, bool force) {
   const auto found = Find(name);
   if (!found && not_restored_.DropVgpu(name)) {
     users_.Forget(name);
     Save();
-    return Ok();
+    return Removed::kNotRestored;
   }
   WEIR_TRY(Tenancy * tenancy, found);
   const std::size_t attached = tenancy->gate->processes().size();
@@ -224,7 +224,17 @@ Status Node::Remove(const std::string& name, bool force) {
   static_cast<void>(tenancy->gate->Tell(proto::CommandKind::kDetach, 0));
   Erase(tenancy->saved.id);
   Save();
-  return Ok();
+  return Removed::kVgpu;
+}
+
+Result<std::vector<std::string>> Node::ForgetDevice(const std::string& device) {
+  std::vector<std::string> dropped = not_restored_.DropDevice(device);
+  if (dropped.empty())
+    return Fail(Errc::kNotFound, fmt::format("no setting is kept of a device named '{}'; 'weir status' lists, as not "
+                                             "restored, what is kept",
+                                             device));
+  Save();
+  return dropped;
 }
 
 void Node::Erase(VgpuId id) {
