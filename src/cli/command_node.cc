@@ -56,8 +56,13 @@ Result<int> ShowStatus(const Session& session) {
     if (device.is_string())
       fmt::print("{:<14}{}: its driver's account does not arrive, so that use is charged as programs report it\n",
                  "no account", Printable(device.get<std::string>()));
-  for (const json& item : status.value("not_restored", json::array()))
+  const json not_restored = status.value("not_restored", json::array());
+  for (const json& item : not_restored)
     fmt::print("{:<14}{}: {}\n", "not restored", Printable(TextField(item, "what")), Printable(TextField(item, "why")));
+  if (!not_restored.empty())
+    fmt::print(
+        "{:<14}it stays saved for a later start; 'weir vgpu rm NAME' and 'weir devices --forget DEVICE' remove it\n",
+        "");
   if (const auto helpers = status.find("helpers"); helpers != status.end() && helpers->is_array())
     for (const json& helper : *helpers)
       if (const std::string problem = TextField(helper, "problem"); !problem.empty())
@@ -113,6 +118,14 @@ Result<int> ShowDevices(const Session& session) {
                  {fmt::format("{}", d.compute_units)},
                  {FormatBytes(Bytes{d.memory_bytes})}});
   fmt::print("\n{}", drivers.Render(StdoutTakesColor()));
+  return 0;
+}
+
+Result<int> ForgetDevice(const Session& session, const std::string& device) {
+  WEIR_TRY(const json reply, session.client().Delete("/v1/devices/" + PercentEncode(device) + "/not_restored"));
+  if (session.json) return PrintJson(reply), 0;
+  for (const json& what : reply.value("forgotten", json::array()))
+    if (what.is_string()) fmt::print("forgotten: {}\n", Printable(what.get<std::string>()));
   return 0;
 }
 
@@ -230,8 +243,18 @@ void AddStatus(Command app, Session& session) {
 void AddDevices(Command app, Session& session) {
   const Command command =
       AddCommand(app, "devices", "List the node's devices, and those that this machine's OpenCL drivers offer",
-                 "  weir devices\n  weir devices --json\n", session);
-  command.WhenGiven([&session] { session.action = [&session] { return ShowDevices(session); }; });
+                 "  weir devices\n  weir devices --json\n"
+                 "  weir devices --forget gpu1    # it is gone for good: its settings are no longer kept\n",
+                 session);
+  const auto forget = std::make_shared<std::string>();
+  command.Add("--forget", "DEVICE", *forget,
+              "Remove the saved policy, selling and memory of a device that 'weir status' lists as not restored. "
+              "'weir vgpu rm' removes its vGPUs");
+  command.WhenGiven([&session, forget] {
+    session.action = [&session, forget] {
+      return forget->empty() ? ShowDevices(session) : ForgetDevice(session, *forget);
+    };
+  });
 }
 
 void AddPolicy(Command app, Session& session) {

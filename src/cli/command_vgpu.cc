@@ -223,7 +223,8 @@ void AddPauseAndResume(Command vgpu, Session& session) {
 Result<int> Remove(const Session& session, const VgpuFlags& flags) {
   WEIR_TRY(const json reply, session.client().Delete(VgpuTarget(flags.name) + (flags.force ? "?force=true" : "")));
   if (session.json) return PrintJson(reply), 0;
-  fmt::print("removed {}\n", Printable(flags.name));
+  fmt::print("removed {}{}\n", Printable(flags.name),
+             reply.value("not_restored", json()) == true ? ", which could not be restored and was only saved" : "");
   return 0;
 }
 
@@ -270,7 +271,9 @@ void AddVgpu(Command app, Session& session) {
       [&session](const VgpuFlags& f) { return PrintEnvironment(session, f); }, flags);
   const Command remove = AddNamed(
       vgpu, session, "rm", "Remove a vGPU",
-      "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs continue unthrottled\n",
+      "  weir vgpu rm game\n  weir vgpu rm game --force    # its programs continue unthrottled\n"
+      "\n"
+      "A vGPU that 'weir status' lists as not restored is removed in the same way: its saved settings and files go.\n",
       [&session](const VgpuFlags& f) { return Remove(session, f); }, flags);
   remove.AddFlag("--force", flags->force, "Even while programs are attached to it");
   AddPauseAndResume(vgpu, session);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "daemon/json_fields.h"
 #include "daemon/metrics.h"
@@ -89,6 +91,11 @@ Result<Reply> PutOversell(Node& node, const std::string& device, const Request& 
   WEIR_TRY(const core::OversellMode mode, core::ModeNamed(name));
   WEIR_TRY_STATUS(node.SetOversell(device, mode, params));
   return DeviceReply(node, device);
+}
+
+Result<Reply> ForgetDevice(Node& node, const std::string& device) {
+  WEIR_TRY(const std::vector<std::string> forgotten, node.ForgetDevice(device));
+  return JsonReply({{"forgotten", forgotten}});
 }
 
 Result<Reply> MemoryReply(Node& node, const std::string& device) {
@@ -182,8 +189,8 @@ Result<Reply> Vgpus(Node& node, const Request& request) {
 Result<Reply> OneVgpu(Node& node, const std::string& name, const Request& request) {
   if (request.method == "PATCH") return PatchVgpu(node, name, request);
   if (request.method == "DELETE") {
-    WEIR_TRY_STATUS(node.Remove(name, QueryFlag(request.query, "force")));
-    return JsonReply({{"removed", name}});
+    WEIR_TRY(const Removed removed, node.Remove(name, QueryFlag(request.query, "force")));
+    return JsonReply({{"removed", name}, {"not_restored", removed == Removed::kNotRestored}});
   }
   WEIR_TRY(const VgpuReport vgpu, node.Vgpu(name));
   return JsonReply(ToJson(vgpu));
@@ -321,6 +328,7 @@ Result<Reply> ReplyTo(Node& node, const ControlContext& context, const Request& 
   if (route.Is("GET", "/v1/devices/*/memory")) return MemoryReply(node, third);
   if (route.Is("PUT", "/v1/devices/*/memory")) return PutMemory(node, third, request);
   if (route.Is("PUT", "/v1/devices/*/memory/used")) return PutMemoryUsed(node, third, request);
+  if (route.Is("DELETE", "/v1/devices/*/not_restored")) return ForgetDevice(node, third);
   if (is_account) return PutUse(node, request);
   if (route.Is("GET", "/v1/memory/params")) return JsonReply({{"params", ToJson(core::kBalloonParams)}});
   if (route.Is("GET", "/v1/oversell/params")) return JsonReply({{"params", ToJson(core::kOversellParams)}});

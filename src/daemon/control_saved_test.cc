@@ -3,8 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
+#include <optional>
 
 #include "daemon/control_test.h"
+#include "daemon/user_range.h"
+#include "tests/harness/temp_folder.h"
 
 namespace weir::daemon {
 namespace {
@@ -104,13 +108,107 @@ TEST_F(NotRestoredTest, ItsIdsAreGivenToNoOther) {
 
 TEST_F(NotRestoredTest, GoesWhenItIsMadeRemovedOrSet) {
   EXPECT_EQ(Ask("POST", "/v1/vgpus", R"({"name":"a"})").status, 201U);
-  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").body["removed"], "b");
+  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").body, json::parse(R"({"removed":"b","not_restored":true})"));
   EXPECT_EQ(Ask("DELETE", "/v1/vgpus/b").status, 404U);
-  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(Ask("DELETE", "/v1/vgpus/a").body, json::parse(R"({"removed":"a","not_restored":false})"));
+  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"c"}));
   EXPECT_EQ(Ask("PUT", "/v1/devices/embedded/oversell", R"({"mode":"adaptive"})").status, 200U);
   ASSERT_EQ(saved_.oversell.size(), 1U);
   EXPECT_EQ(saved_.oversell[0].mode, "adaptive");
   EXPECT_EQ(Ask("GET", "/v1/status").body["not_restored"].size(), 2U) << "the policy and the memory of 'gone'";
+}
+
+TEST_F(NotRestoredTest, SettingsOfADeviceThatIsGoneForGoodAreForgotten) {
+  EXPECT_EQ(Ask("DELETE", "/v1/devices/gone/not_restored").body,
+            json::parse(R"({"forgotten":["policy of gone","memory of gone"]})"));
+  const auto is_gone = [](const auto& setting) { return setting.device == "gone"; };
+  EXPECT_TRUE(std::ranges::none_of(saved_.policies, is_gone));
+  EXPECT_TRUE(std::ranges::none_of(saved_.memory, is_gone));
+  EXPECT_EQ(SavedVgpus(), (std::vector<std::string>{"a", "b", "c"})) << "vGPUs stay kept";
+  EXPECT_EQ(Ask("GET", "/v1/status").body["not_restored"].size(), 3U);
+
+  const Answer again = Ask("DELETE", "/v1/devices/gone/not_restored");
+  EXPECT_EQ(again.code(), "not-found");
+  EXPECT_NE(again.message().find("'gone'"), std::string::npos) << again.message();
+  // Of a device that the node has, what is in force stays.
+  ASSERT_EQ(saved_.oversell.size(), 1U);
+  EXPECT_EQ(saved_.oversell[0].mode, "auction");
+  EXPECT_EQ(Ask("DELETE", "/v1/devices/embedded/not_restored").body["forgotten"],
+            json::array({"how embedded is sold"}));
+  ASSERT_EQ(saved_.oversell.size(), 1U);
+  EXPECT_EQ(saved_.oversell[0].mode, "off");
+  EXPECT_EQ(Ask("DELETE", "/v1/devices/embedded/not_restored").code(), "not-found");
+}
+
+/// A node whose executors have users of their own, with a kept vGPU "a" that has files.
+class NotRestoredHomeTest : public ::testing::Test {
+ protected:
+  static constexpr uid_t kAlice = 54'321, kBob = 54'322;
+
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can start processes of another user";
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+    for (const char* name : {"vgpu", "opencl", "homes", "homes/a"}) std::filesystem::create_directory(folder_ / name);
+    auto range = UserRange::Take(folder_.path());  // that no daemon of this machine has
+    ASSERT_TRUE(range) << range.error().message;
+    range_.emplace(std::move(*range));
+    std::ofstream(kernel_) << "x";
+    ASSERT_EQ(::chown((folder_ / "homes/a").c_str(), range_->first(), range_->first()), 0);
+    node_.emplace(
+        loop_, folder_.path(), std::vector<DeviceSetup>{{.spec = {"embedded", "software", {0}}, .executors = {}}},
+        [](const SavedNode&) {}, OwnUsers{.why_not = "", .first = range_->first()});
+    SavedNode saved;
+    saved.vgpus.push_back({.id = VgpuId{7}, .name = "a", .device = "gone", .settings = {}, .owner_uid = kAlice});
+    ASSERT_EQ(node_->Restore(saved).size(), 1U);
+  }
+  [[nodiscard]] bool HasFiles() const { return std::filesystem::exists(kernel_); }
+  /// Waits until no home is left of a vGPU that is gone.
+  std::size_t HomesAtTheEnd(std::size_t expected) {
+    const auto homes = [this] {
+      const std::filesystem::directory_iterator all(folder_ / "homes");
+      return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+    };
+    for (const Instant until = platform::Now() + seconds(20); homes() != expected && platform::Now() < until;) {
+      loop_.restart();
+      loop_.run_for(milliseconds(5));
+    }
+    return homes();
+  }
+
+  const testing::TempFolder folder_;
+  const std::string kernel_ = folder_ / "homes/a/kernel";
+  std::optional<UserRange> range_;
+  boost::asio::io_context loop_{1};
+  std::optional<Node> node_;
+};
+
+TEST_F(NotRestoredHomeTest, StaysIfAnotherUsersVgpuOfTheNameCanNotBeMade) {
+  EXPECT_FALSE(node_->Create({.name = "a", .device = "gone", .settings = {}, .owner_uid = kBob}));
+  EXPECT_TRUE(HasFiles()) << "the engine has refused it";
+  std::filesystem::create_directory(folder_ / "opencl/a.sock");
+  EXPECT_FALSE(node_->Create({.name = "a", .device = "", .settings = {}, .owner_uid = kBob}));
+  EXPECT_TRUE(HasFiles()) << "its executor can't listen";
+  EXPECT_EQ(HomesAtTheEnd(1), 1U);
+  EXPECT_EQ(node_->not_restored().size(), 1U);
+  std::filesystem::remove(folder_ / "opencl/a.sock");
+  EXPECT_TRUE(node_->Create({.name = "a", .device = "", .settings = {}, .owner_uid = kBob}));
+  EXPECT_FALSE(HasFiles()) << "they are not the new owner's";
+  EXPECT_EQ(HomesAtTheEnd(1), 1U) << "that of the new vGPU";
+  EXPECT_TRUE(node_->not_restored().empty());
+}
+
+TEST_F(NotRestoredHomeTest, StaysForItsOwner) {
+  EXPECT_FALSE(node_->Create({.name = "a", .device = "gone", .settings = {}, .owner_uid = kAlice}));
+  EXPECT_TRUE(HasFiles());
+  EXPECT_TRUE(node_->Create({.name = "a", .device = "", .settings = {}, .owner_uid = kAlice}));
+  EXPECT_TRUE(HasFiles());
+}
+
+TEST_F(NotRestoredHomeTest, IsNotLeftForALaterVgpuWhenAnEphemeralOneTakesTheName) {
+  EXPECT_TRUE(node_->Create(
+      {.name = "a", .device = "", .settings = {}, .ephemeral = true, .owner_uid = kAlice, .owner_pid = ::getpid()}));
+  EXPECT_FALSE(HasFiles());
+  EXPECT_EQ(HomesAtTheEnd(0), 0U);
 }
 
 TEST_F(ControlTest, HowLaunchesThatDoNotFitAreTreatedIsSetShownAndSaved) {

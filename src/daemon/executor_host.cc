@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/process.h"
+#include "platform/refusals.h"
 #include "platform/spawn.h"
 #include "platform/unix_socket.h"
 #include "proto/opencl_messages.h"
@@ -25,13 +27,10 @@ namespace {
 
 /// An executor that ends this soon would fail again, so that waiting clients get an error instead of another start.
 constexpr Duration kAtOnce = seconds(5);
-constexpr Duration kBetweenErrors = milliseconds(20);  // at most 4 KiB of what an executor says are read in each
-constexpr int kReadsAtEnd = 16;                        // as much as a pipe holds
-/// Any local user may connect, faster than connections can be refused. So only this many are refused at once, and other
-/// work of the daemon comes in between.
-constexpr int kRefusalsAtOnce = 32;
-constexpr Duration kBetweenRefusals = milliseconds(1);
-constexpr double kEphemeralIdleSeconds = 1;  // an ephemeral vGPU should end soon after its program
+constexpr Duration kBetweenErrors = milliseconds(20);   // at most 4 KiB of what an executor says are read in each
+constexpr int kReadsAtEnd = 16;                         // as much as a pipe holds
+constexpr Duration kBetweenRefusals = milliseconds(1);  // after platform::kRefusalsAtOnce of them
+constexpr double kEphemeralIdleSeconds = 1;             // an ephemeral vGPU should end soon after its program
 constexpr double kIdleSeconds = 10;
 
 }  // namespace
@@ -211,18 +210,21 @@ void ExecutorHost::OnEnd() {
   Watch();
 }
 
-/// Sends an error to the clients in the listener's queue, to the first kRefusalsAtOnce of them. The rest stays queued.
+/// Sends an error to the first clients in the listener's queue. The rest stays queued.
 void ExecutorHost::Refuse(const std::string& why) {
-  for (int i = 0; i < kRefusalsAtOnce; ++i) {
+  int failed_by = 0;  // the errno of the last accept4
+  const auto next = [this, &failed_by] {
     platform::Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection) {
-      if (errno != EAGAIN && listener_watch_) listener_watch_->Pause(platform::AcceptPause::kPause);
-      return;
-    }
-    platform::SendLastPacket(std::move(connection),
-                             proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why}));
-  }
-  if (listener_watch_) listener_watch_->Pause(kBetweenRefusals);
+    if (!connection) failed_by = errno;
+    return connection;
+  };
+  const bool more = platform::RefuseWaiting(
+      next, proto::cl::Encode(proto::cl::Welcome{.magic = proto::cl::kHelloMagic, .refusal = why}));
+  if (!listener_watch_) return;
+  if (more)
+    listener_watch_->Pause(kBetweenRefusals);
+  else if (failed_by != EAGAIN)
+    listener_watch_->Pause(platform::AcceptPause::kPause);
 }
 
 }  // namespace weir::daemon

@@ -181,15 +181,37 @@ void ExecutorUsers::Forget(const std::string& vgpu) {
   if (HaveOwn() && ::lstat(home.c_str(), &status) == 0 && IsOwn(status.st_uid)) SetAside(home, status.st_uid);
 }
 
-void ExecutorUsers::SetAside(const std::string& home, uid_t uid) {
+ExecutorUsers::Aside ExecutorUsers::MoveAside(const std::string& vgpu) {
+  const std::string home = homes_ + "/" + vgpu;
+  struct stat status {};
+  if (!HaveOwn() || ::lstat(home.c_str(), &status) != 0 || !IsOwn(status.st_uid)) return {};
+  return {.folder = Rename(home), .uid = status.st_uid};
+}
+
+void ExecutorUsers::PutBack(const Aside& aside, const std::string& vgpu) {
+  if (aside.folder.empty()) return;
+  Forget(vgpu);
+  const std::string home = homes_ + "/" + vgpu;
+  if (::rename(aside.folder.c_str(), home.c_str()) != 0)
+    std::fprintf(stderr, "weir: the files of '%s' stay at %s: renaming: %s\n", vgpu.c_str(), aside.folder.c_str(),
+                 std::strerror(errno));
+}
+
+void ExecutorUsers::ForgetAside(const Aside& aside) {
+  if (!aside.folder.empty()) Clear(aside.folder, aside.uid);
+}
+
+std::string ExecutorUsers::Rename(const std::string& home) {
   std::string left;
   do left = homes_ + "/.left-" + std::to_string(left_++);
   while (::access(left.c_str(), F_OK) == 0);
-  if (::rename(home.c_str(), left.c_str()) != 0) {
-    std::fprintf(stderr, "weir: the files of a vGPU stay: renaming %s: %s\n", home.c_str(), std::strerror(errno));
-    return;
-  }
-  Clear(left, uid);
+  if (::rename(home.c_str(), left.c_str()) == 0) return left;
+  std::fprintf(stderr, "weir: the files of a vGPU stay: renaming %s: %s\n", home.c_str(), std::strerror(errno));
+  return {};
+}
+
+void ExecutorUsers::SetAside(const std::string& home, uid_t uid) {
+  if (const std::string left = Rename(home); !left.empty()) Clear(left, uid);
 }
 
 void ExecutorUsers::KeepOnly(const std::set<std::string>& vgpus) {

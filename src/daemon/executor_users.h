@@ -5,7 +5,8 @@
 //
 //   RUN_DIR/homes/NAME       belongs to the user of the vGPU NAME; drivers cache compiled kernels there
 //   RUN_DIR/homes/.of-UID    of the ephemeral vGPUs of the account UID, which thus keep the compiled kernels
-//   RUN_DIR/homes/.left-N    of a vGPU that was removed, until its processes have ended and its files are gone
+//   RUN_DIR/homes/.left-N    of a vGPU that was removed, until its processes have ended and its files are gone; also of
+//                            one that could not be restored, while another vGPU of its name is made
 //
 // Where the daemon may make control groups of the kernel, the processes of each user are in a group with a limit of the
 // machine's memory and of processes. It is named by the number of the user, and goes with it.
@@ -94,6 +95,19 @@ class ExecutorUsers {
   Result<ExecutorUser> Of(const std::string& vgpu, uid_t owner, bool ephemeral);
   /// Ends all processes of the vGPU's user and removes its files.
   void Forget(const std::string& vgpu);
+
+  /// The home of a vGPU whose name another vGPU takes.
+  struct Aside {
+    std::string folder{};  // empty: there is none
+    uid_t uid = 0;         // its user
+  };
+  /// Moves the vGPU's home away, so that a new vGPU of this name gets another user. Its processes go on.
+  [[nodiscard]] Aside MoveAside(const std::string& vgpu);
+  /// Undoes MoveAside. A home that was made under the name meanwhile is forgotten.
+  void PutBack(const Aside& aside, const std::string& vgpu);
+  /// As Forget, for a home that was moved away.
+  void ForgetAside(const Aside& aside);
+
   /// Removes control groups of users that no vGPU has any more, and that of all groups if none is left.
   void RemoveUnusedGroups() const;
   /// As Forget, for each vGPU that is not in `vgpus`; they were removed while no daemon ran.
@@ -104,6 +118,8 @@ class ExecutorUsers {
   [[nodiscard]] std::vector<uid_t> PortalsFor(const std::string& vgpu) const;
   Result<uid_t> OwnUser(const std::string& home);
   Result<uid_t> NextNumber();
+  /// Renames a home. Returns its new path; empty: it can't be renamed.
+  std::string Rename(const std::string& home);
   void SetAside(const std::string& home, uid_t uid);
   void Clear(const std::string& left, uid_t uid);
   /// A group stays while a process of it is ending, so that this tries it again for a while.

@@ -184,6 +184,30 @@ TEST_F(ExecutorUsersOf, AFolderOfAnotherRangeIsReplacedAndItsUsersProcessesLive)
   ::waitpid(another, nullptr, 0);
 }
 
+TEST_F(ExecutorUsersOf, AHomeThatWasMovedAwayComesBackWithItsFilesAndProcesses) {
+  ExecutorUsers users = Make();
+  const ExecutorUser user = users.Of("a", kAlice, false).value();
+  std::ofstream(folder_ / "homes/a/kernel") << "x";
+  const pid_t pid = platform::Spawn({.argv = {"/bin/sleep", "600"}, .as = user.as, .confined = true}).value();
+  const ExecutorUsers::Aside aside = users.MoveAside("a");
+  EXPECT_NE(UidOf(users, "a", kBob), user.as->uid);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "homes/a/kernel"));
+  users.PutBack(aside, "a");
+  loop_.run();
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "homes/a/kernel"));
+  EXPECT_EQ(UidOf(users, "a"), user.as->uid);
+  EXPECT_EQ(Folders(), 1U) << "the other home is gone";
+  EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), 0) << "its process lives";
+
+  users.ForgetAside(users.MoveAside("a"));
+  EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
+  loop_.restart();
+  loop_.run();
+  EXPECT_EQ(Folders(), 0U);
+  users.PutBack(users.MoveAside("a"), "a");
+  EXPECT_EQ(Folders(), 0U) << "there is none";
+}
+
 TEST_F(ExecutorUsersOf, AFolderOfAnAccountIsNotTaken) {
   std::filesystem::create_directories(folder_ / "homes/a");
   ASSERT_EQ(::chown((folder_ / "homes/a").c_str(), kAlice, kAlice), 0);

@@ -55,6 +55,9 @@ struct CreateRequest {
   pid_t owner_pid = 0;
 };
 
+/// What Node::Remove has removed: a vGPU, or one that could not be restored and was only saved.
+enum class Removed { kVgpu, kNotRestored };
+
 /// A vGPU as the control API shows it: the engine's view and the gate's.
 struct VgpuReport {
   engine::VgpuStatus status;
@@ -102,7 +105,7 @@ class Node {
   Result<VgpuReport> Create(const CreateRequest& request);
   Result<VgpuReport> Set(const std::string& name, const engine::VgpuSettings& settings);
   Result<VgpuReport> Pause(const std::string& name, bool paused);
-  Status Remove(const std::string& name, bool force);
+  Result<Removed> Remove(const std::string& name, bool force);
   Status SetPolicy(const std::string& device, const std::string& policy, const core::PolicyParams& params);
   /// Running executors keep their settings. `copy_bytes_per_s` 0: unlimited.
   Status SetMemory(const std::string& device, Bytes size, const core::PolicyParams& params, double copy_bytes_per_s);
@@ -113,6 +116,9 @@ class Node {
   /// When the account of a device was last reported; {}: never.
   [[nodiscard]] Instant AccountSeen(const std::string& device) const;
   Status SetOversell(const std::string& device, core::OversellMode mode, const core::PolicyParams& params);
+  /// Drops the settings of a device that could not be restored, but not its vGPUs. Returns what they were, as in
+  /// NotRestored::Item::what. kNotFound: there are none.
+  Result<std::vector<std::string>> ForgetDevice(const std::string& device);
 
   /// The figures that change continuously. Cheaper than the reports of all vGPUs.
   [[nodiscard]] NodeSamples Samples() const;

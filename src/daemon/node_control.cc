@@ -157,17 +157,20 @@ Result<VgpuReport> Node::Create(const CreateRequest& request) {
     if (saved.name.empty()) saved.name = fmt::format("program-{}", request.owner_pid);
     WEIR_TRY(saved.owner_started, platform::StartTimeOf(request.owner_pid));
   }
-  // The files of a vGPU that could not be restored are its owner's.
-  if (const SavedVgpu* const before = not_restored_.Vgpu(saved.name);
-      before != nullptr && before->owner_uid != saved.owner_uid)
-    users_.Forget(saved.name);
+  // The files of a vGPU that could not be restored are its owner's, and an ephemeral vGPU doesn't use them. They are
+  // moved away first, because Open makes the new vGPU's home. They come back if Open fails: the vGPU stays kept then.
+  const SavedVgpu* const before = not_restored_.Vgpu(saved.name);
+  const bool others_files = before != nullptr && (before->owner_uid != saved.owner_uid || saved.ephemeral);
+  const auto aside = others_files ? users_.MoveAside(saved.name) : ExecutorUsers::Aside{};
   const auto opened = Open(saved);
   if (!opened) {
+    users_.PutBack(aside, saved.name);
     if (opened.error().code == Errc::kResourceExhausted)
       Note({.device = saved.device, .kind = "refused", .vgpu = saved.name, .text = opened.error().message});
     return opened.error();
   }
   const VgpuId id = *opened;
+  users_.ForgetAside(aside);
   not_restored_.DropVgpu(saved.name);
   NoteSold(id);
   Save();
@@ -203,12 +206,12 @@ Result<VgpuReport> Node::Pause(const std::string& name, bool paused) {
   return ReportOf(platform::Now(), *tenancy);
 }
 
-Status Node::Remove(const std::string& name, bool force) {
+Result<Removed> Node::Remove(const std::string& name, bool force) {
   const auto found = Find(name);
   if (!found && not_restored_.DropVgpu(name)) {
     users_.Forget(name);
     Save();
-    return Ok();
+    return Removed::kNotRestored;
   }
   WEIR_TRY(Tenancy * tenancy, found);
   const std::size_t attached = tenancy->gate->processes().size();
@@ -221,7 +224,17 @@ Status Node::Remove(const std::string& name, bool force) {
   static_cast<void>(tenancy->gate->Tell(proto::CommandKind::kDetach, 0));
   Erase(tenancy->saved.id);
   Save();
-  return Ok();
+  return Removed::kVgpu;
+}
+
+Result<std::vector<std::string>> Node::ForgetDevice(const std::string& device) {
+  std::vector<std::string> dropped = not_restored_.DropDevice(device);
+  if (dropped.empty())
+    return Fail(Errc::kNotFound, fmt::format("no setting is kept of a device named '{}'; 'weir status' lists, as not "
+                                             "restored, what is kept",
+                                             device));
+  Save();
+  return dropped;
 }
 
 void Node::Erase(VgpuId id) {

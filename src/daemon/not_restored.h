@@ -26,6 +26,8 @@ class NotRestored {
   void DropPolicy(std::string_view device);
   void DropOversell(std::string_view device);
   void DropMemory(std::string_view device);
+  /// Drops all settings of the device, but not its vGPUs. Returns what they were, as in Item::what.
+  std::vector<std::string> DropDevice(std::string_view device);
   /// False: no such vGPU was kept.
   bool DropVgpu(std::string_view name);
   /// Null: no such vGPU is kept.
@@ -42,8 +44,8 @@ class NotRestored {
     std::string why;
   };
   template <typename Saved>
-  static void DropOf(std::string_view device, std::vector<Kept<Saved>>& kept) {
-    std::erase_if(kept, [device](const Kept<Saved>& one) { return one.saved.device == device; });
+  static bool DropOf(std::string_view device, std::vector<Kept<Saved>>& kept) {
+    return std::erase_if(kept, [device](const Kept<Saved>& one) { return one.saved.device == device; }) > 0;
   }
   template <typename Saved>
   static void AddSettings(const std::vector<Kept<Saved>>& kept, std::vector<Saved>& saved) {

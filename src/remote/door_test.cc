@@ -214,6 +214,20 @@ TEST_F(PortalWithStrangers, SilentConnectionsFromOneAddressLeaveRoomForOthers) {
   ExpectServed("127.0.0.2");
 }
 
+TEST_F(PortalWithStrangers, ConnectionsThatFailDoNotFillTheLog) {
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 10; ++i) {
+    const platform::Fd other = ConnectFrom("127.0.0.1", listener_.port());
+    EXPECT_EQ(::send(other.get(), "not a Hello", 11, MSG_NOSIGNAL), 11);
+    static_cast<void>(::shutdown(other.get(), SHUT_WR));  // fails if the portal has closed it already
+    // The portal logs the failure before it closes the connection.
+    char byte = 0;
+    while (platform::WaitReadable(other.get(), 20'000) && ::recv(other.get(), &byte, 1, 0) > 0) continue;
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+}
+
 TEST_F(PortalWithStrangers, SilentConnectionsFromManyAddressesLeaveRoomForOthers) {
   for (int address = 1; address <= 100; ++address)
     for (int i = 0; i < 2; ++i) Connect("127.0.1." + std::to_string(address));

@@ -19,6 +19,7 @@
 #include "opencl/channel/handshake.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
+#include "platform/failure_lines.h"
 #include "proto/network_frames.h"
 #include "remote/drain_watch.h"
 #include "remote/handshake.h"
@@ -45,6 +46,8 @@ class Portal {
   Status Name(net::Stream& stream, net::Door::Place& place, const std::string& vgpu);
   void Cut();
   void SeeWhoLeaves();
+  void SayFailed(platform::FailureLines& lines, std::string why);
+  void SayCounts();
 
   /// A connection between its Welcome and its end.
   struct Carried {
@@ -59,6 +62,8 @@ class Portal {
   std::list<net::Stream*> open_;
   std::list<Carried> carried_;
   bool ending_ = false;
+  // What the log says of connections that failed before their peer was known, that were refused, and that were cut off.
+  platform::FailureLines unknown_, refused_, cut_off_;
   DrainWatch leave_;
   KeepAwake awake_;
   net::Crew crew_;  // last, because its threads use the other members
@@ -104,7 +109,7 @@ void Portal::Carry(net::Stream& stream, net::Door::Place& place) {
   Greeting greeting;
   std::int64_t came_ns = 0;
   auto connection = Admit(stream, place, greeting, came_ns);
-  if (!connection) return SayPortal(connection.error().message);
+  if (!connection) return SayFailed(refused_, connection.error().message);
   place.Admitted();
   const std::string& vgpu = greeting.vgpu;
   const NodeArena arena{.bytes = connection->arena.bytes(), .staging = connection->staging_bytes};
@@ -114,7 +119,8 @@ void Portal::Carry(net::Stream& stream, net::Door::Place& place) {
             .buffers = std::move(connection->buffers),
             .buffers_file = std::move(connection->buffers_file),
             .awake = &awake_};
-  if (const Status sent = SendWelcome(stream, vgpu, arena, came_ns); !sent) return SayPortal(sent.error().message);
+  if (const Status sent = SendWelcome(stream, vgpu, arena, came_ns); !sent)
+    return SayFailed(refused_, sent.error().message);
   if (!options_.quiet) SayPortal(stream.peer() + " is connected to '" + vgpu + "'");
   const int socket = connection->socket.get();
   OutPump out(line, stream, OutPump::Side::kExecutors);
@@ -122,7 +128,7 @@ void Portal::Carry(net::Stream& stream, net::Door::Place& place) {
   InPump in(line.stop, stream, line.awake);
   const auto end = [&](const Status& status) {
     if (!line.stop.exchange(true) && !status && status.error().code == Errc::kProtocol)
-      SayPortal(stream.peer() + " is cut off: " + status.error().message);
+      SayFailed(cut_off_, stream.peer() + " is cut off: " + status.error().message);
     stream.Shutdown();
   };
   auto carried = carried_.end();
@@ -155,7 +161,7 @@ void Portal::Carry(net::Stream& stream, net::Door::Place& place) {
 
 void Portal::Serve(platform::Fd socket, net::Door::Place& place) {
   auto stream = options_.identify(std::move(socket));
-  if (!stream) return SayPortal(stream.error().message);
+  if (!stream) return SayFailed(unknown_, stream.error().message);
   auto at = open_.end();
   {
     const std::lock_guard lock(mutex_);
@@ -193,6 +199,28 @@ void Portal::SeeWhoLeaves() {
   leave_.Say(here);
 }
 
+/// Logs why a connection has failed, or counts it.
+void Portal::SayFailed(platform::FailureLines& lines, std::string why) {
+  std::string said;
+  {
+    const std::lock_guard lock(mutex_);
+    said = lines.Failed(platform::Now(), std::move(why));
+  }
+  if (!said.empty()) SayPortal(said);
+}
+
+/// Logs how many connections have failed and were only counted, at most once a minute.
+void Portal::SayCounts() {
+  for (platform::FailureLines* const lines : {&unknown_, &refused_, &cut_off_}) {
+    std::string said;
+    {
+      const std::lock_guard lock(mutex_);
+      said = lines->Due(platform::Now());
+    }
+    if (!said.empty()) SayPortal(said);
+  }
+}
+
 Status Portal::Run() {
   bool leaving = false;
   platform::AcceptPause pause;
@@ -203,6 +231,7 @@ Status Portal::Run() {
     if (::poll(watched, 3, kTickMs) < 0 && errno != EINTR) return platform::ErrnoError("waiting for peers", errno);
     const std::size_t at_work = crew_.Reap();
     SeeWhoLeaves();
+    SayCounts();
     if ((watched[1].revents & POLLIN) != 0) {
       Cut();
       return Ok();

@@ -18,6 +18,7 @@
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
 #include "platform/pending_peers.h"
+#include "platform/refusals.h"
 #include "platform/service_end.h"
 #include "proto/opencl_messages.h"
 
@@ -33,7 +34,7 @@ constexpr Duration kAttachWithin = seconds(5);
 /// How long clients wait for an executor that is not attached before they are refused: the daemon may be restarting.
 constexpr Duration kAttachPatience = seconds(2);
 constexpr std::size_t kPendingPerUidMax = 64;
-/// Limit of the connections that one pass of the event loop accepts.
+/// Limit of the connections that one pass of the event loop accepts, those of other users included.
 constexpr int kAcceptsPerVisit = 64;
 /// The time that a stopped session has before the process ends: with a kernel that runs, and without one. A session
 /// without a kernel ends by itself, which takes its thread some time on a busy host.
@@ -80,8 +81,8 @@ class Server {
   void Share();
   void TellWhatIsMade();
   [[nodiscard]] bool Available() const { return DeviceNumber(*device_.cl, device_.device, CL_DEVICE_AVAILABLE) != 0; }
-  platform::Fd AcceptOurs();
-  void RefuseAll(const std::string& why);
+  platform::Fd AcceptOurs(int& left);
+  void RefuseSome(const std::string& why);
   void Accept();
   void Welcome(platform::Fd connection);
   void Tick(std::int64_t now_ns);
@@ -128,7 +129,7 @@ Result<bool> Server::AwaitGate(int stop) {
     const std::string why =
         "the executor of '" + options_.vgpu +
         "' is not attached to the gate of its vGPU, and serves no client before it is: " + agent_.last_error();
-    if (now_ns - start_ns > kAttachPatience.count()) RefuseAll(why);
+    if (now_ns - start_ns > kAttachPatience.count()) RefuseSome(why);
     if (now_ns > give_up_ns) return Fail(Errc::kUnavailable, why);
     pollfd watched{stop, POLLIN, 0};
     if (::poll(&watched, 1, static_cast<int>(kTick.count() / 1'000'000)) > 0) return false;
@@ -248,10 +249,11 @@ Status Server::Run(int stop) {
   return Ok();
 }
 
-// Accepts a connection of a permitted user; empty: there is none. Another user's connection is closed at once without
-// reading from it, because waiting for it would occupy a place.
-platform::Fd Server::AcceptOurs() {
-  for (int i = 0; i < kAcceptsPerVisit; ++i) {
+// Accepts a connection of a permitted user; empty: there is none, or `left` connections were accepted. Another user's
+// connection is closed at once without reading from it, because waiting for it would occupy a place.
+platform::Fd Server::AcceptOurs(int& left) {
+  while (left > 0) {
+    --left;
     platform::Fd connection(::accept4(options_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -269,16 +271,15 @@ platform::Fd Server::AcceptOurs() {
   return {};
 }
 
-void Server::RefuseAll(const std::string& why) {
-  for (platform::Fd connection = AcceptOurs(); connection; connection = AcceptOurs()) {
-    platform::SendLastPacket(std::move(connection), RefusalOf(why));
-  }
+// Those that are not refused now wait for the next pass.
+void Server::RefuseSome(const std::string& why) {
+  int left = kAcceptsPerVisit;
+  platform::RefuseWaiting([this, &left] { return AcceptOurs(left); }, RefusalOf(why));
 }
 
 void Server::Accept() {
-  for (int i = 0; i < kAcceptsPerVisit; ++i) {
-    platform::Fd connection = AcceptOurs();
-    if (!connection) return;
+  int left = kAcceptsPerVisit;
+  for (platform::Fd connection = AcceptOurs(left); connection; connection = AcceptOurs(left)) {
     const auto peer = platform::PeerOf(connection.get());
     if (peer) pending_.Add(platform::Now(), peer->uid, std::move(connection));
   }

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -25,6 +27,8 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kEntriesMax = 200;
+/// Programs make files in the homes of executors, as many as they like. So the search for names has an end.
+constexpr std::size_t kSeenMax = 100'000;
 constexpr std::size_t kLogBytes = std::size_t{8} << 10, kLogBytesMax = std::size_t{64} << 20;
 
 ordered_json Host() {
@@ -53,19 +57,40 @@ ordered_json Entry(const fs::path& path, const fs::path& below) {
           {"bytes", info.st_size}};
 }
 
-/// Names, modes and owners of what is in the folder; not the contents.
+/// The paths in `folder`, at most `most` of them, sorted. Adds those of folders to `folders`; a link is not followed.
+std::vector<fs::path> PathsIn(const fs::path& folder, std::size_t most, std::deque<fs::path>& folders,
+                              std::error_code& error) {
+  std::vector<fs::path> paths;
+  for (fs::directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && at != end && paths.size() < most; at.increment(error))
+    paths.push_back(at->path());
+  std::sort(paths.begin(), paths.end());
+  for (const fs::path& path : paths) {
+    std::error_code none;
+    if (fs::symlink_status(path, none).type() == fs::file_type::directory) folders.push_back(path);
+  }
+  return paths;
+}
+
+/// Names, modes and owners of what is in the folder; not the contents. If there is too much, what lies deepest is left
+/// out: those are the files of programs, while the sockets of the daemon lie near the top.
 ordered_json Listing(const std::string& folder) {
   ordered_json out{{"path", folder}, {"entries", ordered_json::array()}};
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
-       !error && at != end; at.increment(error))
-    paths.push_back(at->path());
-  if (error) out["problem"] = error.message();
-  std::sort(paths.begin(), paths.end());
-  if (paths.size() > kEntriesMax) out["left_out"] = paths.size() - kEntriesMax;
-  paths.resize(std::min(paths.size(), kEntriesMax));
-  for (const fs::path& path : paths) out["entries"].push_back(Entry(path, folder));
+  std::vector<fs::path> listed;
+  std::deque<fs::path> folders{folder};
+  std::size_t seen = 0;
+  for (; !folders.empty() && seen < kSeenMax; folders.pop_front()) {
+    std::error_code error;
+    const std::vector<fs::path> paths = PathsIn(folders.front(), kSeenMax - seen, folders, error);
+    if (error && !out.contains("problem")) out["problem"] = error.message();
+    seen += paths.size();
+    const std::size_t room = std::min(paths.size(), kEntriesMax - listed.size());
+    listed.insert(listed.end(), paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(room));
+  }
+  if (seen > listed.size()) out["left_out"] = seen - listed.size();
+  if (seen >= kSeenMax) out["left_out_at_least"] = true;
+  std::sort(listed.begin(), listed.end());
+  for (const fs::path& path : listed) out["entries"].push_back(Entry(path, folder));
   return out;
 }
 

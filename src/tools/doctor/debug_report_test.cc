@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/harness/temp_folder.h"
 
@@ -27,6 +31,27 @@ TEST(DebugReport, SaysWhyTheDaemonDoesNotAnswerAndLists) {
   EXPECT_EQ(report["private_log_end"], nlohmann::ordered_json({"last but one", "last"}));
   EXPECT_EQ(report.dump().find("the contents"), std::string::npos);
   EXPECT_GT(report["host"]["memory_bytes"].get<std::int64_t>(), 0);
+}
+
+TEST(DebugReport, FilesOfProgramsLeaveRoomForTheDaemonsFiles) {
+  const testing::TempFolder folder;
+  const std::string run_dir = folder / "run";
+  const std::string cache = run_dir + "/homes/a/.cache";
+  std::filesystem::create_directories(cache);
+  std::filesystem::create_directories(run_dir + "/vgpu");
+  for (int i = 0; i < 300; ++i) std::ofstream(cache + "/" + std::to_string(i)) << "x";
+  std::ofstream(run_dir + "/vgpu/a.sock") << "";
+  std::filesystem::create_directory_symlink(run_dir, run_dir + "/vgpu/back");
+  const Places places{.run_dir = run_dir, .socket = run_dir + "/control.sock"};
+  const auto listing = DebugReport(places, ControlClient(places.socket))["run_folder"];
+  ASSERT_EQ(listing["entries"].size(), 200U);
+  EXPECT_EQ(listing["left_out"], 306 - 200) << "of homes, homes/a, its cache, vgpu, two entries, and the 300 files";
+  EXPECT_FALSE(listing.contains("left_out_at_least"));
+  std::vector<std::string> names;
+  for (const auto& entry : listing["entries"]) names.push_back(entry["name"].get<std::string>());
+  EXPECT_TRUE(std::ranges::is_sorted(names));
+  for (const char* name : {"homes/a/.cache", "vgpu", "vgpu/a.sock", "vgpu/back"})
+    EXPECT_TRUE(std::ranges::find(names, std::string(name)) != names.end()) << name;
 }
 
 }  // namespace
