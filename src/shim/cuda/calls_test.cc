@@ -178,6 +178,7 @@ const weir_cuda_hooks kTelling = {
     .report_time = [](unsigned, unsigned, long long gpu_ns) { told.reported_ns += gpu_ns; },
     .charges = [] { return 1; },
     .settle = [] { told.charged_ns = told.reported_ns; },
+    .use_devices = [](unsigned) {},
     .claim_memory = [](unsigned long long) { return 1; },
     .release_memory = [](unsigned long long) {},
     .used_memory = [](weir_shim_memory* use) { *use = {}; }};

@@ -6,6 +6,7 @@
 //                            └──────────────── the context's next stream ─────────────────────────────────┘
 //   a context that ends: its clock and its streams are retired, and kept
 #include <atomic>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -36,6 +37,7 @@ std::atomic<unsigned> streams_forgotten{0};
 struct Context {
   explicit Context(CudaHandle handle) : clock(handle) {}
   ContextClock clock;
+  int device = -1;  // -1: the driver has not said which
   char renderer[256] = "";
   std::vector<Stream*> spare;  // whose streams have ended
   Context* ended_before = nullptr;
@@ -87,6 +89,15 @@ std::uint64_t ThreadNumber() {
   return number;
 }
 
+/// The number of devices that the program has contexts on; of those from the 64th on, some count as one. Requires the
+/// lock.
+unsigned DevicesInUse(const Known& known) {
+  std::uint64_t devices = 0;  // a bit for each
+  for (const auto& [handle, context] : known.contexts)
+    if (context != nullptr && context->device >= 0) devices |= std::uint64_t{1} << (context->device % 64);
+  return static_cast<unsigned>(std::popcount(devices));
+}
+
 /// Requires the lock.
 Context* ContextOf(Known& known, const StreamKey& key) {
   Context*& context = known.contexts[key.context];
@@ -94,9 +105,11 @@ Context* ContextOf(Known& known, const StreamKey& key) {
   context = new Context(key.context);
   const InContext in(key.context, CurrentContext());
   int device = 0;
-  if (Driver<CudaResult(int*)>(kCall_cuCtxGetDevice)(&device) != kSuccess ||
-      Driver<CudaResult(char*, int, int)>(kCall_cuDeviceGetName)(context->renderer, sizeof context->renderer, device) !=
-          kSuccess)
+  if (Driver<CudaResult(int*)>(kCall_cuCtxGetDevice)(&device) != kSuccess) return context;
+  context->device = device;
+  if (const weir_cuda_hooks* const hooks = Hooks()) hooks->use_devices(DevicesInUse(known));
+  if (Driver<CudaResult(char*, int, int)>(kCall_cuDeviceGetName)(context->renderer, sizeof context->renderer, device) !=
+      kSuccess)
     context->renderer[0] = '\0';
   return context;
 }
