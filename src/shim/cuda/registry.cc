@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "platform/mutex.h"
+#include "shim/cuda/aside.h"
 #include "shim/cuda/captures.h"
 #include "shim/cuda/contexts.h"
 #include "shim/cuda/of_process.h"
@@ -70,7 +71,39 @@ void EndStreams(Condition condition) {
   streams_forgotten.fetch_add(1, std::memory_order_release);
 }
 
-void ForgetThread(std::uint64_t number) {
+/// What the calls of the thread's open batches cost is charged now, or later if the device has not done them. The
+/// thread is the calling one, because a thread's default stream can be named in that thread only.
+void EndBatchesOf(std::uint64_t thread) {
+  Known& known = Registry();
+  std::vector<std::pair<StreamKey, Stream*>> ending;
+  {
+    const KnownLock lock(known.mutex);
+    for (const auto& [key, stream] : known.streams)
+      if (key.thread == thread && stream != nullptr) ending.emplace_back(key, stream);
+  }
+  // Calls that were made without a daemon are not charged.
+  if (ending.empty() || Hooks() == nullptr || Hooks()->charges() == 0) return;
+  for (const auto& [key, stream] : ending) {
+    std::unique_lock<platform::Mutex> lock(known.mutex);
+    // A context is forgotten before it ends, so it exists while its streams are known and the mutex is held. If it ends
+    // while it is this thread's current one, the driver refuses what is asked.
+    if (!known.streams.contains(key)) continue;
+    const RelaxedCapture relaxed(true);
+    const InContext in(key.context, CurrentContext());
+    lock.unlock();
+    {
+      const KnownLock begin(OfProcess<CaptureBegin>::Get().mutex);
+      // Nothing is recorded while a stream captures. With `awaits`, another thread that reads the stream is awaited.
+      if (captures.load(std::memory_order_relaxed) == 0)
+        stream->EndOpenBatch({.open_batches = true, .awaits = true, .waited = kPerThread, .thread = thread});
+    }
+    Settle(stream->clock(), {});
+  }
+}
+
+/// The calling thread ends, and its default streams with it.
+void EndThread(std::uint64_t number) {
+  Aside([number] { EndBatchesOf(number); });
   EndStreams([number](const StreamKey& key) { return key.thread == number; });
 }
 
@@ -79,7 +112,7 @@ std::uint64_t ThreadNumber() {
   struct End {
     std::uint64_t number = 0;
     ~End() {
-      if (number != 0) ForgetThread(number);
+      if (number != 0) EndThread(number);
     }
   };
   static std::atomic<std::uint64_t> last{0};

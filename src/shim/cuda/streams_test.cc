@@ -470,6 +470,30 @@ TEST_F(StreamsOfContexts, AThreadsDefaultStreamIsNotThatOfAThreadThatHasEnded) {
   EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
 }
 
+// The thread's stream cannot be named any more, so nothing else can record the end of its last calls.
+TEST_F(StreamsOfContexts, TheLastCallsOfAThreadsDefaultStreamAreChargedWhenTheThreadEnds) {
+  const CudaHandle per_thread = reinterpret_cast<CudaHandle>(std::uintptr_t{2});
+  const auto work = [&] {
+    Stream& stream = *FindStream(nullptr, true, device_.context);
+    Call(stream, per_thread, 1 * kMs);
+    device_.now_ns += 2 * kMs;
+    for (int i = 0; i < 3; ++i) {
+      stream.Begin(false);
+      device_.Launch(per_thread, 10 * kMs);
+      stream.End(false, 0);
+    }
+  };
+  std::thread([&] {
+    work();
+    device_.Finish();
+  }).join();
+  EXPECT_NEAR(static_cast<double>(settled_ns), 31 * kMs, 1 * kMs);
+  std::thread(work).join();
+  device_.Finish();
+  Settle(device_.context, {});
+  EXPECT_NEAR(static_cast<double>(settled_ns), 62 * kMs, 2 * kMs) << "the device works on when the thread has ended";
+}
+
 }  // namespace
 
 bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
