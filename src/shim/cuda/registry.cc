@@ -10,9 +10,11 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "platform/clock.h"
 #include "platform/mutex.h"
 #include "shim/cuda/aside.h"
 #include "shim/cuda/captures.h"
@@ -173,7 +175,10 @@ StreamKey KeyOf(CudaHandle handle, bool per_thread_default) {
   return {OwnerOf(context), handle, is_default ? context : nullptr, handle == kPerThread ? ThreadNumber() : 0};
 }
 
-Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
+namespace {
+
+/// `makes`: a stream that is not known becomes known.
+Stream* LookUpStream(CudaHandle handle, bool per_thread_default, CudaHandle current, bool makes) {
   // Of the thread's last streams. A stream by its handle is the same in every context, but a default one is not.
   struct Last {
     CudaHandle context, handle;
@@ -192,6 +197,7 @@ Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle curren
   try {
     Known& known = Registry();
     const KnownLock lock(known.mutex);
+    if (!makes && !known.streams.contains(key)) return nullptr;
     Stream*& stream = known.streams[key];
     if (stream == nullptr) {
       if (known.streams.size() > kStreamsMost) return known.streams.erase(key), nullptr;
@@ -202,6 +208,16 @@ Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle curren
   } catch (...) {
     return nullptr;  // out of memory
   }
+}
+
+}  // namespace
+
+Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
+  return LookUpStream(handle, per_thread_default, current, true);
+}
+
+Stream* FindKnownStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
+  return LookUpStream(handle, per_thread_default, current, false);
 }
 
 void ForgetStream(const StreamKey& key) {
@@ -247,6 +263,12 @@ void Settle(CudaHandle context, Reading reading) {
     if (one != known.contexts.end()) found = one->second;
   }
   if (found != nullptr) Settle(found->clock, reading);
+}
+
+void SettleAfterQuery(CudaHandle stream, bool per_thread_default) {
+  Stream* const found = FindKnownStream(stream, per_thread_default, CurrentContext());
+  if (found == nullptr) return;
+  if (const std::optional<Reading> reading = found->AfterQuery(platform::NowNs())) Settle(found->clock(), *reading);
 }
 
 bool IsCapturing(CudaHandle handle, bool per_thread_default) {
