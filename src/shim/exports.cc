@@ -136,6 +136,9 @@ int CudaCharges() {
 void SettleCuda() {
   if (CudaShim* cuda = Cuda()) cuda->Settle();
 }
+void UseCudaDevices(unsigned devices) {
+  if (CudaShim* cuda = Cuda()) cuda->UseDevices(devices);
+}
 
 // Memory is the process's, whichever API allocates it. `kFirst`: the API of a process that has used none before.
 template <weir::proto::Api kFirst>
@@ -177,8 +180,8 @@ WEIR_SHIM_EXPORT const weir_vulkan_hooks* weir_vulkan_shim_hooks(void) {
 
 WEIR_SHIM_EXPORT const weir_cuda_hooks* weir_cuda_shim_hooks(void) {
   constexpr auto kCuda = weir::proto::Api::kCuda;
-  static const weir_cuda_hooks kHooks = {WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork,       &AfterCudaWork,
-                                         &ReportCudaTime,         &CudaCharges,          &SettleCuda,
-                                         &ClaimMemory<kCuda>,     &ReleaseMemory<kCuda>, &UsedMemory<kCuda>};
+  static const weir_cuda_hooks kHooks = {
+      WEIR_CUDA_HOOKS_VERSION, &BeforeCudaWork,     &AfterCudaWork,        &ReportCudaTime,   &CudaCharges, &SettleCuda,
+      &UseCudaDevices,         &ClaimMemory<kCuda>, &ReleaseMemory<kCuda>, &UsedMemory<kCuda>};
   return CatchForks() ? &kHooks : nullptr;
 }

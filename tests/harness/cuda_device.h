@@ -42,7 +42,11 @@ struct FakeDevice {
           return *owner = only->owners[stream], kSuccess;
         });
     Set(
-        kCall_cuCtxGetDevice, +[](int* device) { return *device = 0, kSuccess; });
+        kCall_cuCtxGetDevice, +[](int* device) {
+          const auto found = only->devices.find(only->context);
+          *device = found != only->devices.end() ? found->second : 0;
+          return kSuccess;
+        });
     Set(
         kCall_cuDeviceGetName, +[](char* name, int, int) { return name[0] = '\0', kSuccess; });
     Set(
@@ -119,6 +123,7 @@ struct FakeDevice {
   std::vector<CudaHandle> stack;
   int capture_mode = 0;
   std::map<CudaHandle, CudaHandle> owners;  // contexts of streams; of others it is own_context
+  std::map<CudaHandle, int> devices;        // of contexts; of others it is 0
   double now_ns = 1e6;
   double worked_ns = 0;
   double question_ns = 0;  // that each question about an event takes

@@ -126,6 +126,40 @@ TEST_F(OpenClWithLittleRoom, ACallDoesNotWaitLongForRoomBehindAUserEvent) {
   cl.clReleaseMemObject(buffer);
 }
 
+// Nothing before the write waits for the event, and the buffer's own range needs no other room.
+TEST_F(OpenClWithLittleRoom, AWriteWithoutRoomIsDoneBesideAUserEventThatItDoesNotWaitFor) {
+  if (MemoryIsElastic() || IsRemote()) GTEST_SKIP() << "a buffer is no range of the arena";
+  EmptyArena();
+  cl_mem buffer = Buffer(2 * kRoom);
+  FillArena();
+  std::vector<unsigned char> bytes(2 * kRoom, 5), back(2 * kRoom);
+  const auto write = [&] {
+    return cl.clEnqueueWriteBuffer(queue_, buffer, CL_FALSE, 0, bytes.size(), bytes.data(), 0, nullptr, nullptr);
+  };
+  const auto read = [&] {
+    return cl.clEnqueueReadBuffer(queue_, buffer, CL_TRUE, 0, back.size(), back.data(), 0, nullptr, nullptr);
+  };
+  const int zero = 0;
+  cl_event gate = cl.clCreateUserEvent(context_, &error_);
+  ASSERT_EQ(cl.clEnqueueFillBuffer(queue_, buffer, &zero, 4, 0, bytes.size(), 0, nullptr, nullptr), CL_SUCCESS);
+  EXPECT_EQ(write(), CL_SUCCESS);
+  EXPECT_EQ(read(), CL_SUCCESS);
+  EXPECT_TRUE(back == bytes);
+
+  // A command of the queue waits for the event, which only this thread sets.
+  link().set_wait_beside_user_events(milliseconds(10));
+  EXPECT_EQ(cl.clEnqueueMarkerWithWaitList(queue_, 1, &gate, nullptr), CL_SUCCESS);
+  EXPECT_EQ(write(), CL_OUT_OF_RESOURCES);
+  EXPECT_EQ(cl.clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+  bytes.assign(bytes.size(), 7);
+  EXPECT_EQ(write(), CL_SUCCESS);
+  EXPECT_EQ(read(), CL_SUCCESS);
+  EXPECT_TRUE(back == bytes);
+  link().set_wait_beside_user_events(kWaitBesideUserEvents);
+  cl.clReleaseEvent(gate);
+  cl.clReleaseMemObject(buffer);
+}
+
 TEST_F(OpenClWithLittleRoom, ABuildWithoutRoomForAllHeadersFails) {
   const testing::TempFolder folder;
   std::string source = "kernel void f(global int* out) { *out = ";

@@ -29,6 +29,26 @@ cl_int Command::WaitUntilItMay() const {
   return waits_.Wait();
 }
 
+cl_int Command::WaitUntilItMay(std::int64_t until_ns) const {
+  if (may_complete_locally()) return CL_SUCCESS;
+  const auto in_vain = [&] { return link().user_events_unset() > 0 && platform::NowNs() >= until_ns; };
+  if (in_vain()) return CL_OUT_OF_RESOURCES;
+  waits_.Watch();
+  Ref<Event> last;  // the end of what is in the queue
+  if (!queue_->idle()) {
+    Event* const marker = queue_->Mark();
+    if (marker == nullptr) return link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+    last = Ref<Event>(marker);
+    Drop(*marker);
+    link().Watch(std::array<Event*, 1>{marker});
+  }
+  const auto ended = [&] { return (!last || last->done()) && waits_.ended(); };
+  if (!link().WaitUntil([&] { return ended() || in_vain(); })) return kGone;
+  // The end of a marker that has failed says nothing of the commands before it.
+  if (!ended() || (last && last->Status() < CL_COMPLETE)) return CL_OUT_OF_RESOURCES;
+  return waits_.Wait();
+}
+
 cl_int Command::CompleteLocally(cl_command_type type) {
   if (event_ != nullptr) *event_ = reinterpret_cast<cl_event>(LocalEvent(*queue_, type, begun_ns_));
   return CL_SUCCESS;

@@ -45,6 +45,9 @@ class Command {
   }
   /// Waits until the client may execute the command. Costs one round trip.
   [[nodiscard]] cl_int WaitUntilItMay() const;
+  /// The same for a call that must not wait for a later call of the program: while user events are unset it waits until
+  /// `until_ns` at most, and then returns CL_OUT_OF_RESOURCES.
+  [[nodiscard]] cl_int WaitUntilItMay(std::int64_t until_ns) const;
   /// Records that the client has executed the command.
   cl_int CompleteLocally(cl_command_type type);
 

@@ -188,16 +188,19 @@ cl_int EnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool blockin
       return error;
   const bool counts = !here && blocking != CL_FALSE && command.queue().in_order() && size > wire::kInlineBytesMax;
   if (counts) AwaitRoomToStage(command, size);
+  const std::int64_t until_ns = command.link().MayWaitUntilNs();
   StagedContent content;
+  bool for_limited_time = false;
   if (!here && !content.Of(command.link(), from, size)) {
     // The arena has no room to stage the content. Writing to the buffer's own range needs no room, but a wait, which
-    // may be for a later call of the program.
-    here =
-        command.may_be_done_here_after_waiting() && (blocking != CL_FALSE || command.link().user_events_unset() == 0);
+    // may be for a later call of the program. Which commands wait for which user event is known to the executor only.
+    here = command.may_be_done_here_after_waiting();
     if (!here) return command.link().usable() ? CL_OUT_OF_RESOURCES : kGone;
+    for_limited_time = blocking == CL_FALSE && command.link().user_events_unset() > 0;
   }
   if (here) {
-    if (const cl_int error = command.WaitUntilItMay(); error != CL_SUCCESS) return error;
+    const cl_int error = for_limited_time ? command.WaitUntilItMay(until_ns) : command.WaitUntilItMay();
+    if (error != CL_SUCCESS) return error;
     BulkCopy(buffer->bytes() + offset, from, size);
     return command.CompleteLocally(CL_COMMAND_WRITE_BUFFER);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opencl/icd/event.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "opencl/icd/box_copy.h"
@@ -100,16 +101,15 @@ void WaitList::Watch() const {
   As<Event>(events_.front())->link->Watch({reinterpret_cast<Event* const*>(events_.data()), events_.size()});
 }
 
+bool WaitList::ended() const {
+  return std::all_of(events_.begin(), events_.end(), [](cl_event handle) { return As<Event>(handle)->done(); });
+}
+
 cl_int WaitList::Wait() const {
   if (complete()) return CL_SUCCESS;
   if (count_ > 0) {
     Watch();
-    const bool all = As<Event>(events_.front())->link->WaitUntil([&] {
-      for (const cl_event handle : events_)
-        if (!As<Event>(handle)->done()) return false;
-      return true;
-    });
-    if (!all) return kGone;
+    if (!As<Event>(events_.front())->link->WaitUntil([this] { return ended(); })) return kGone;
   }
   for (const cl_event handle : events_)
     if (As<Event>(handle)->Status() < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;

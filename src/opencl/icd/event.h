@@ -74,6 +74,8 @@ class WaitList {
   [[nodiscard]] bool complete() const { return count_ == 0 && !failed_; }
   /// Whether an event is known to have failed.
   [[nodiscard]] bool failed() const { return failed_; }
+  /// Whether all events are known to have ended.
+  [[nodiscard]] bool ended() const;
   /// Waits for all events. Watches them first unless Watch was called.
   cl_int Wait() const;
   void Watch() const;

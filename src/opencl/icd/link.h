@@ -30,6 +30,7 @@
 #include "opencl/channel/limits.h"
 #include "opencl/icd/arena.h"
 #include "opencl/icd/object.h"
+#include "platform/clock.h"
 #include "platform/mutex.h"
 #include "proto/opencl_messages.h"
 
@@ -224,6 +225,10 @@ class Link {
   void WillDeliver(Range range) { undelivered_ += range.bytes != 0 ? 1 : 0; }
   /// Frees the range of a read whose data has been delivered, or that has failed. Must be called without a lock.
   void Delivered(Range range);
+  /// Until when a call that begins now may wait for what may depend on a user event. 0: no event is unset.
+  [[nodiscard]] std::int64_t MayWaitUntilNs() const {
+    return user_events_unset() > 0 ? platform::NowNs() + wait_beside_user_events_.count() : 0;
+  }
   /// For tests, which need not wait that long.
   void set_wait_beside_user_events(Duration at_most) { wait_beside_user_events_ = at_most; }
   /// Returns a ticket to send with a message. When the executor reports it as freed, the range is freed and `then` is

@@ -57,6 +57,16 @@ void Queue::RanAhead(std::uint64_t sequence) {
     MarkWrites();
 }
 
+Event* Queue::Mark() {
+  Command command;
+  cl_event handle = nullptr;
+  wire::Marker marker;
+  if (command.Open(reinterpret_cast<cl_command_queue>(this), 0, nullptr, &handle) != CL_SUCCESS ||
+      command.Send(marker, CL_COMMAND_MARKER) != CL_SUCCESS)
+    return nullptr;
+  return As<Event>(handle);
+}
+
 void Queue::MarkWrites() {
   const std::uint64_t last = ahead.load();
   if (ended.load() >= last) return;
@@ -64,16 +74,11 @@ void Queue::MarkWrites() {
     const Link::StateLock lock(*link);
     if (behind_writes != nullptr && behind_writes->sequence >= last) return;
   }
-  Command command;
-  cl_event handle = nullptr;
-  wire::Marker marker;
-  if (command.Open(reinterpret_cast<cl_command_queue>(this), 0, nullptr, &handle) != CL_SUCCESS ||
-      command.Send(marker, CL_COMMAND_MARKER) != CL_SUCCESS)
-    return;
-  Event* before = nullptr;
+  Event* before = Mark();
+  if (before == nullptr) return;
   {
     const Link::StateLock lock(*link);
-    before = std::exchange(behind_writes, As<Event>(handle));
+    std::swap(before, behind_writes);
   }
   if (before != nullptr) Drop(*before);
 }

@@ -45,6 +45,8 @@ struct Queue : Object {
   [[nodiscard]] bool may_run_ahead() const { return in_order() && context->queue_count.load() == 1; }
   /// The command `sequence` is a blocking write that runs ahead.
   void RanAhead(std::uint64_t sequence);
+  /// Sends a marker behind all commands issued so far. Returns its event, which is held, or null if it can't be sent.
+  Event* Mark();
   /// Makes it possible to wait for the writes that ran ahead, and not for later commands, which may wait for a user
   /// event.
   void MarkWrites();

@@ -3,7 +3,9 @@
 // batch.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "shim/cuda/hooks.h"
@@ -25,6 +27,9 @@ CudaResult cuStreamSynchronize_ptsz(CudaHandle);
 CudaResult cuCtxSynchronize();
 CudaResult cuCtxSynchronize_v2(CudaHandle);
 CudaResult cuEventSynchronize(CudaHandle);
+CudaResult cuStreamQuery(CudaHandle);
+CudaResult cuStreamQuery_ptsz(CudaHandle);
+CudaResult cuEventQuery(CudaHandle);
 CudaResult cuCtxDestroy_v2(CudaHandle);
 CudaResult cuCtxDetach(CudaHandle);
 CudaResult cuDevicePrimaryCtxRetain(CudaHandle*, int);
@@ -73,6 +78,11 @@ class LibraryCalls : public ::testing::Test {
           wait, +[](CudaHandle) { return FakeDevice::only->Finish(), kSuccess; });
     FakeDevice::Set(
         kCall_cuCtxSynchronize, +[] { return FakeDevice::only->Finish(), kSuccess; });
+    for (const Function query : {kCall_cuStreamQuery, kCall_cuStreamQuery_ptsz})
+      FakeDevice::Set(
+          query, +[](CudaHandle stream) {
+            return FakeDevice::only->busy_until_ns[stream] <= FakeDevice::only->now_ns ? kSuccess : kNotReady;
+          });
     for (const Function end : {kCall_cuCtxDestroy_v2, kCall_cuCtxDetach})
       FakeDevice::Set(
           end, +[](CudaHandle context) { return FakeDevice::only->EndContext(context), kSuccess; });
@@ -114,6 +124,48 @@ TEST_F(LibraryCalls, ThatWaitHaveTheLastBatchCharged) {
     wait();
     EXPECT_NEAR(static_cast<double>(told.charged_ns - before_ns), 10 * kMsNs, 0.1 * kMsNs);
   }
+}
+
+TEST_F(LibraryCalls, ThatFindWorkDoneHaveItCharged) {
+  auto& event = *static_cast<FakeDevice::Event*>(device_.NewEvent());
+  const std::function<CudaResult()> queries[] = {[&] { return cuStreamQuery(stream_); },
+                                                 [&] { return cuStreamQuery_ptsz(stream_); },
+                                                 [&] { return cuEventQuery(&event); }};
+  for (const auto& query : queries) {
+    const std::int64_t before_ns = told.charged_ns;
+    Launch();
+    event.at_ns = device_.busy_until_ns[stream_];
+    EXPECT_EQ(query(), kNotReady);
+    EXPECT_EQ(told.charged_ns, before_ns);
+    device_.Finish();
+    EXPECT_EQ(query(), kSuccess);
+    EXPECT_NEAR(static_cast<double>(told.charged_ns - before_ns), 10 * kMsNs, 0.1 * kMsNs);
+  }
+}
+
+TEST_F(LibraryCalls, ThatFindAStreamsWorkDoneHaveItsOpenBatchCharged) {
+  Launch();
+  device_.Finish();
+  EXPECT_EQ(cuStreamQuery(stream_), kSuccess);
+  const std::int64_t before_ns = told.charged_ns;
+  told.ends_batches = false;
+  Launch();
+  Launch();
+  device_.Finish();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));  // longer than a batch
+  EXPECT_EQ(cuStreamQuery(stream_), kSuccess);
+  EXPECT_NEAR(static_cast<double>(told.charged_ns - before_ns), 20 * kMsNs, 0.1 * kMsNs);
+}
+
+// Programs ask in loops.
+TEST_F(LibraryCalls, ThatFindWorkDoneThatIsChargedAskTheDriverNothingElse) {
+  Launch();
+  device_.Finish();
+  EXPECT_EQ(cuStreamQuery(stream_), kSuccess);
+  device_.question_ns = 1;
+  const double now_ns = device_.now_ns;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(cuStreamQuery(stream_), kSuccess);
+  EXPECT_EQ(device_.now_ns, now_ns);
 }
 
 // Another context may have the same handle.
@@ -178,6 +230,7 @@ const weir_cuda_hooks kTelling = {
     .report_time = [](unsigned, unsigned, long long gpu_ns) { told.reported_ns += gpu_ns; },
     .charges = [] { return 1; },
     .settle = [] { told.charged_ns = told.reported_ns; },
+    .use_devices = [](unsigned) {},
     .claim_memory = [](unsigned long long) { return 1; },
     .release_memory = [](unsigned long long) {},
     .used_memory = [](weir_shim_memory* use) { *use = {}; }};

@@ -23,6 +23,10 @@ struct Reading {
   std::uint64_t thread = 0;     // that reads
 };
 
+/// What is not charged yet: spans that are not known, and streams whose open batch has calls. While it is 0, a query of
+/// the program need not be looked at.
+inline std::atomic<int> uncharged{0};
+
 inline CudaResult QueryEvent(CudaHandle event) { return Driver<CudaResult(CudaHandle)>(kCall_cuEventQuery)(event); }
 
 /// Times are those of events, in ns since the context's first event. cuEventElapsedTime returns a float, so a near
@@ -46,7 +50,10 @@ class ContextClock {
   /// A stream that this clock measures, for good.
   void Add(Stream& stream);
   /// More spans of the context are unknown now; negative: fewer.
-  void CountUnknown(int more) { unknown_.fetch_add(more, std::memory_order_relaxed); }
+  void CountUnknown(int more) {
+    unknown_.fetch_add(more, std::memory_order_relaxed);
+    uncharged.fetch_add(more, std::memory_order_relaxed);
+  }
   [[nodiscard]] bool AnyUnknown() const { return unknown_.load(std::memory_order_relaxed) > 0; }
   /// Reads what is known of some other streams of the context, in turns. A window that is read late may have been
   /// forgotten as a whole.

@@ -23,6 +23,7 @@ class CudaShim final : public Api {
   void ReportTime(unsigned made, unsigned known, std::int64_t gpu_ns) noexcept { reported_.Add(made, known, gpu_ns); }
   [[nodiscard]] bool Charges() noexcept { return process_.attached(); }
   void Settle() noexcept { process_.SettleBatches(*this); }
+  void UseDevices(unsigned devices) noexcept { reported_.UseDevices(devices); }
 
  private:
   void Meet(const void* place) override;

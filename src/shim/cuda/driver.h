@@ -8,7 +8,7 @@
 //   streams.cc        what is measured of each stream
 //   context_clock.cc  the times of a context's events
 //   registry.cc       which streams there are
-//   wait_calls.cc     the functions in which the program waits
+//   wait_calls.cc     the functions in which the program waits, or asks whether work is done
 //   memory_calls.cc   the functions that allocate and free device memory, and those that say how much there is
 //   pool_calls.cc     which pools of memory are the host's
 //   graph_calls.cc    the functions that make and end graphs which may allocate memory

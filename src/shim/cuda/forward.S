@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The functions of the driver that Weir passes on unchanged: each jumps to the driver's own, whose address is in
  * weir_cuda_driver. In assembly, because a jump needs no types. A function that is hooked has an entry in the table,
- * too; Weir's own is in calls.cc, memory_calls.cc or look_up.cc. */
+ * too; Weir's own is in one of the files with calls or look_up in their names. */
 #include <cet.h>
 
 #define WEIR_FUNCTION(name)                       \

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
-#define WEIR_CUDA_HOOKS_VERSION 3u
+#define WEIR_CUDA_HOOKS_VERSION 4u
 
 /* The stream of a call. */
 typedef struct weir_cuda_stream {
@@ -36,6 +36,8 @@ typedef struct weir_cuda_hooks {
   int (*charges)(void);
   /* Charges what was reported since the last passage. After a wait of the program, because no other call may follow. */
   void (*settle)(void);
+  /* The program uses so many devices now. */
+  void (*use_devices)(unsigned devices);
   /* Before an allocation. 0: the vGPU's limit has no room for it. */
   int (*claim_memory)(unsigned long long bytes);
   /* After memory was freed, or an allocation has failed. */

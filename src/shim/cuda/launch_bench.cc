@@ -16,19 +16,25 @@ namespace {
 using testing::GateHost;
 using Launch = int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
 using Query = int(void*);
+using GetDevice = int(int*);
+
+enum class Calls { kLaunches, kQueries, kPassedOn };
 
 struct Variant {
   const char* name;
   bool through_library;
   const char* attach;  // nullptr: WEIR_ATTACH is not set; "": the host's socket
-  bool queries = false;
+  Calls calls = Calls::kLaunches;
 };
 constexpr Variant kVariants[] = {
-    {"cuda-bare", false, nullptr},              // the fake driver alone
-    {"cuda-unmanaged", true, nullptr},          // the library without a vGPU
-    {"cuda-gated", true, ""},                   // an ample allowance
-    {"cuda-query-bare", false, nullptr, true},  // a function that the library passes on
-    {"cuda-query-passed-on", true, nullptr, true},
+    {"cuda-bare", false, nullptr},                         // the fake driver alone
+    {"cuda-unmanaged", true, nullptr},                     // the library without a vGPU
+    {"cuda-gated", true, ""},                              // an ample allowance
+    {"cuda-query-bare", false, nullptr, Calls::kQueries},  // queries that find all work done
+    {"cuda-query-unmanaged", true, nullptr, Calls::kQueries},
+    {"cuda-query-gated", true, "", Calls::kQueries},            // all work is charged
+    {"cuda-passed-on-bare", false, nullptr, Calls::kPassedOn},  // a function that the library passes on
+    {"cuda-passed-on", true, nullptr, Calls::kPassedOn},
 };
 
 void Measure(benchmark::State& state, const Variant& variant, GateHost* host) {
@@ -37,6 +43,7 @@ void Measure(benchmark::State& state, const Variant& variant, GateHost* host) {
   if (library == nullptr) return state.SkipWithError(::dlerror());
   auto* const launch = reinterpret_cast<Launch*>(::dlsym(library, "cuLaunchKernel"));
   auto* const query = reinterpret_cast<Query*>(::dlsym(library, "cuStreamQuery"));
+  auto* const get_device = reinterpret_cast<GetDevice*>(::dlsym(library, "cuCtxGetDevice"));
   const auto launches = [&](int count) {
     for (int i = 0; i < count; ++i) launch(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
   };
@@ -46,16 +53,23 @@ void Measure(benchmark::State& state, const Variant& variant, GateHost* host) {
   };
   if (!testing::WaitUntil(attached)) return state.SkipWithError("can't attach");
   std::size_t batches = 0;
+  int device = 0;
   while (state.KeepRunningBatch(kBatch)) {
-    if (variant.queries)
-      for (int i = 0; i < kBatch; ++i) query(nullptr);
-    else
-      launches(kBatch);
+    switch (variant.calls) {
+      case Calls::kLaunches: launches(kBatch); break;
+      case Calls::kQueries:
+        for (int i = 0; i < kBatch; ++i) query(nullptr);
+        break;
+      case Calls::kPassedOn:
+        for (int i = 0; i < kBatch; ++i) get_device(&device);
+        break;
+    }
     state.PauseTiming();  // the daemon's work is not measured
     if (host != nullptr) batches += host->Drain().frames.size();
     state.ResumeTiming();
   }
-  if (host != nullptr && batches < static_cast<std::size_t>(state.iterations()) / 128)
+  if (host != nullptr && variant.calls == Calls::kLaunches &&
+      batches < static_cast<std::size_t>(state.iterations()) / 128)
     state.SkipWithError("launches passed without the gate");
 }
 

@@ -321,6 +321,7 @@ const weir_cuda_hooks* Hooks() {
       .report_time = nullptr,
       .charges = nullptr,
       .settle = nullptr,
+      .use_devices = nullptr,
       .claim_memory =
           [](unsigned long long bytes) {
             if (gate.claiming) gate.claiming();

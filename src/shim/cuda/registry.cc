@@ -6,13 +6,17 @@
 //                            └──────────────── the context's next stream ─────────────────────────────────┘
 //   a context that ends: its clock and its streams are retired, and kept
 #include <atomic>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "platform/clock.h"
 #include "platform/mutex.h"
+#include "shim/cuda/aside.h"
 #include "shim/cuda/captures.h"
 #include "shim/cuda/contexts.h"
 #include "shim/cuda/of_process.h"
@@ -36,6 +40,7 @@ std::atomic<unsigned> streams_forgotten{0};
 struct Context {
   explicit Context(CudaHandle handle) : clock(handle) {}
   ContextClock clock;
+  int device = -1;  // -1: the driver has not said which
   char renderer[256] = "";
   std::vector<Stream*> spare;  // whose streams have ended
   Context* ended_before = nullptr;
@@ -68,7 +73,39 @@ void EndStreams(Condition condition) {
   streams_forgotten.fetch_add(1, std::memory_order_release);
 }
 
-void ForgetThread(std::uint64_t number) {
+/// What the calls of the thread's open batches cost is charged now, or later if the device has not done them. The
+/// thread is the calling one, because a thread's default stream can be named in that thread only.
+void EndBatchesOf(std::uint64_t thread) {
+  Known& known = Registry();
+  std::vector<std::pair<StreamKey, Stream*>> ending;
+  {
+    const KnownLock lock(known.mutex);
+    for (const auto& [key, stream] : known.streams)
+      if (key.thread == thread && stream != nullptr) ending.emplace_back(key, stream);
+  }
+  // Calls that were made without a daemon are not charged.
+  if (ending.empty() || Hooks() == nullptr || Hooks()->charges() == 0) return;
+  for (const auto& [key, stream] : ending) {
+    std::unique_lock<platform::Mutex> lock(known.mutex);
+    // A context is forgotten before it ends, so it exists while its streams are known and the mutex is held. If it ends
+    // while it is this thread's current one, the driver refuses what is asked.
+    if (!known.streams.contains(key)) continue;
+    const RelaxedCapture relaxed(true);
+    const InContext in(key.context, CurrentContext());
+    lock.unlock();
+    {
+      const KnownLock begin(OfProcess<CaptureBegin>::Get().mutex);
+      // Nothing is recorded while a stream captures. With `awaits`, another thread that reads the stream is awaited.
+      if (captures.load(std::memory_order_relaxed) == 0)
+        stream->EndOpenBatch({.open_batches = true, .awaits = true, .waited = kPerThread, .thread = thread});
+    }
+    Settle(stream->clock(), {});
+  }
+}
+
+/// The calling thread ends, and its default streams with it.
+void EndThread(std::uint64_t number) {
+  Aside([number] { EndBatchesOf(number); });
   EndStreams([number](const StreamKey& key) { return key.thread == number; });
 }
 
@@ -77,7 +114,7 @@ std::uint64_t ThreadNumber() {
   struct End {
     std::uint64_t number = 0;
     ~End() {
-      if (number != 0) ForgetThread(number);
+      if (number != 0) EndThread(number);
     }
   };
   static std::atomic<std::uint64_t> last{0};
@@ -87,6 +124,15 @@ std::uint64_t ThreadNumber() {
   return number;
 }
 
+/// The number of devices that the program has contexts on; of those from the 64th on, some count as one. Requires the
+/// lock.
+unsigned DevicesInUse(const Known& known) {
+  std::uint64_t devices = 0;  // a bit for each
+  for (const auto& [handle, context] : known.contexts)
+    if (context != nullptr && context->device >= 0) devices |= std::uint64_t{1} << (context->device % 64);
+  return static_cast<unsigned>(std::popcount(devices));
+}
+
 /// Requires the lock.
 Context* ContextOf(Known& known, const StreamKey& key) {
   Context*& context = known.contexts[key.context];
@@ -94,9 +140,11 @@ Context* ContextOf(Known& known, const StreamKey& key) {
   context = new Context(key.context);
   const InContext in(key.context, CurrentContext());
   int device = 0;
-  if (Driver<CudaResult(int*)>(kCall_cuCtxGetDevice)(&device) != kSuccess ||
-      Driver<CudaResult(char*, int, int)>(kCall_cuDeviceGetName)(context->renderer, sizeof context->renderer, device) !=
-          kSuccess)
+  if (Driver<CudaResult(int*)>(kCall_cuCtxGetDevice)(&device) != kSuccess) return context;
+  context->device = device;
+  if (const weir_cuda_hooks* const hooks = Hooks()) hooks->use_devices(DevicesInUse(known));
+  if (Driver<CudaResult(char*, int, int)>(kCall_cuDeviceGetName)(context->renderer, sizeof context->renderer, device) !=
+      kSuccess)
     context->renderer[0] = '\0';
   return context;
 }
@@ -127,7 +175,10 @@ StreamKey KeyOf(CudaHandle handle, bool per_thread_default) {
   return {OwnerOf(context), handle, is_default ? context : nullptr, handle == kPerThread ? ThreadNumber() : 0};
 }
 
-Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
+namespace {
+
+/// `makes`: a stream that is not known becomes known.
+Stream* LookUpStream(CudaHandle handle, bool per_thread_default, CudaHandle current, bool makes) {
   // Of the thread's last streams. A stream by its handle is the same in every context, but a default one is not.
   struct Last {
     CudaHandle context, handle;
@@ -146,6 +197,7 @@ Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle curren
   try {
     Known& known = Registry();
     const KnownLock lock(known.mutex);
+    if (!makes && !known.streams.contains(key)) return nullptr;
     Stream*& stream = known.streams[key];
     if (stream == nullptr) {
       if (known.streams.size() > kStreamsMost) return known.streams.erase(key), nullptr;
@@ -156,6 +208,16 @@ Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle curren
   } catch (...) {
     return nullptr;  // out of memory
   }
+}
+
+}  // namespace
+
+Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
+  return LookUpStream(handle, per_thread_default, current, true);
+}
+
+Stream* FindKnownStream(CudaHandle handle, bool per_thread_default, CudaHandle current) {
+  return LookUpStream(handle, per_thread_default, current, false);
 }
 
 void ForgetStream(const StreamKey& key) {
@@ -201,6 +263,12 @@ void Settle(CudaHandle context, Reading reading) {
     if (one != known.contexts.end()) found = one->second;
   }
   if (found != nullptr) Settle(found->clock, reading);
+}
+
+void SettleAfterQuery(CudaHandle stream, bool per_thread_default) {
+  Stream* const found = FindKnownStream(stream, per_thread_default, CurrentContext());
+  if (found == nullptr) return;
+  if (const std::optional<Reading> reading = found->AfterQuery(platform::NowNs())) Settle(found->clock(), *reading);
 }
 
 bool IsCapturing(CudaHandle handle, bool per_thread_default) {

@@ -60,7 +60,14 @@ void Stream::StartAgain() {
   dense_ = broken_ = false;
   sample_ = {};
   last_end_ = before_ = kNone;
-  sampled_call_ = calls_ = 0;
+  sampled_call_ = 0;
+  ForgetCalls();
+}
+
+/// The open batch has no calls any more.
+void Stream::ForgetCalls() {
+  if (calls_ > 0) uncharged.fetch_sub(1, std::memory_order_relaxed);
+  calls_ = 0;
 }
 
 void Stream::Begin(bool ends_batch) {
@@ -70,6 +77,7 @@ void Stream::Begin(bool ends_batch) {
     StartAgain();
   }
   const unsigned call = calls_++;
+  if (call == 0) uncharged.fetch_add(1, std::memory_order_relaxed);
   if (broken_ || dense_ || sample_.begin != kNone || count_ == kSpans) return;
   if (call == sampled_call_ || ends_batch) Record(sample_.begin);
 }
@@ -88,6 +96,7 @@ bool Stream::EndCall(bool ends_batch, std::int64_t now_ns) {
   if (!ends_batch || calls_ == 0) return false;  // another thread's call has ended the batch
   if (count_ == kSpans) Read();
   if (count_ < kSpans) EndBatch();  // else the batch goes on
+  ended_ns_ = now_ns;
   clock_.Renew(handle_, now_ns);
   Read();
   return true;
@@ -113,7 +122,7 @@ void Stream::EndBatch() {
   sample_ = {};
   random_ = random_ * 1664525 + 1013904223;
   sampled_call_ = (random_ >> 8) % calls_;
-  calls_ = 0;
+  ForgetCalls();
 }
 
 void Stream::Add(const Span& span) {
@@ -244,6 +253,16 @@ void Stream::Become(CudaHandle handle, std::uint64_t thread) {
   thread_ = thread;
 }
 
+// The calls of the open batch may have cost as much as the time since the batch before it. A batch of less time is left
+// open, so that a loop of launches and queries does not record an event for each.
+std::optional<Reading> Stream::AfterQuery(std::int64_t now_ns) {
+  const std::unique_lock<platform::Mutex> lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
+  const bool ends_batch = calls_ > 0 && now_ns - ended_ns_ >= core::BatchBounds::kLaunchesLeast.count();
+  if (broken_ || (count_ == 0 && !ends_batch)) return std::nullopt;
+  return Reading{.open_batches = ends_batch, .waited = handle_};
+}
+
 CudaHandle Stream::handle() {
   const Lock lock(mutex_);
   return handle_;
@@ -254,7 +273,8 @@ void Stream::Leave() {
   thread_ = kNobody;
   dense_ = false;
   failures_ = 0;
-  calls_ = sampled_call_ = 0;
+  sampled_call_ = 0;
+  ForgetCalls();
   sample_ = {};
   last_end_ = before_ = kNone;
   batch_ns_ = 0;

@@ -21,6 +21,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "core/schedule/batch_bounds.h"
 #include "platform/mutex.h"
@@ -56,6 +57,9 @@ class Stream {
   void ReadAll(bool awaits, std::int64_t from_ns);
   /// Ends a batch without a passage, unless a call of another thread is under way.
   void EndOpenBatch(const Reading& reading);
+  /// What can be charged now that a query has said that the stream's work is done. Nullopt: nothing, or another thread
+  /// works with the stream.
+  std::optional<Reading> AfterQuery(std::int64_t now_ns);
   [[nodiscard]] CudaHandle handle();
   /// The stream has ended. The object may become another stream of the context, and what is not known yet becomes
   /// known.
@@ -91,6 +95,7 @@ class Stream {
   bool EndCall(bool ends_batch, std::int64_t now_ns);
   void EndBatch();
   void StartAgain();
+  void ForgetCalls();
   void Forget(std::size_t spans);
 
   ContextClock& clock_;
@@ -112,6 +117,7 @@ class Stream {
   Span sample_;                   // its span
   std::size_t last_end_ = kNone;  // of the last batch
   std::size_t before_ = kNone;    // of the batch before it
+  std::int64_t ended_ns_ = 0;     // when the last batch that passed the gate has ended, on the host
   std::int64_t batch_ns_ = 0;     // device time of the last batch that is known
   bool may_await_long_ = true;    // no wait for a long batch has ended without its end
   double call_ns_ = 0;            // of a call, a mean of the last spans
@@ -131,6 +137,8 @@ StreamKey KeyOf(CudaHandle handle, bool per_thread_default);
 
 /// The stream of a call; null: there is no context, or too many streams. `current`: the thread's context.
 Stream* FindStream(CudaHandle handle, bool per_thread_default, CudaHandle current);
+/// The same; null: there was no call in the stream.
+Stream* FindKnownStream(CudaHandle handle, bool per_thread_default, CudaHandle current);
 
 /// The stream has ended. Its handle may be that of another one now.
 void ForgetStream(const StreamKey& key);
@@ -146,6 +154,9 @@ void Settle(CudaHandle context, Reading reading);
 inline Reading AfterWaitOf(std::int64_t waited_ns, CudaHandle stream) {
   return {.open_batches = waited_ns >= core::BatchBounds::kLaunchesLeast.count(), .waited = stream};
 }
+
+/// After a query of the program that has found a stream's work done.
+void SettleAfterQuery(CudaHandle stream, bool per_thread_default);
 
 /// Makes a stream's context current, if another one is, so that events of Weir are made and recorded there.
 class InContext {

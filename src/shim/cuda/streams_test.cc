@@ -20,6 +20,7 @@ namespace {
 std::int64_t reported_ns = 0;
 unsigned reported_made = 0, reported_known = 0;
 std::int64_t settled_ns = 0;  // of it, what a question to settle has charged
+unsigned used_devices = 0;
 
 /// The green context of the test, if it makes one, and the primary context, which owns it.
 CudaHandle green_context = nullptr, primary_context = nullptr;
@@ -355,6 +356,25 @@ TEST_F(StreamsOfContexts, WorkInAStreamOfAnotherContextIsMeasured) {
   EXPECT_NEAR(static_cast<double>(reported_ns), device_.worked_ns, 0.02 * device_.worked_ns);
 }
 
+// Otherwise the times of two devices that work at once look like a meter that contradicts the wall clock.
+TEST_F(StreamsOfContexts, OfSeveralDevicesAreThoseOfAProgramThatUsesSoMany) {
+  int third = 0;
+  device_.devices[other_context_] = device_.devices[&third] = 1;
+  FindStream(nullptr, false, device_.context);
+  EXPECT_EQ(used_devices, 1U);
+  device_.context = other_context_;
+  FindStream(nullptr, false, device_.context);
+  EXPECT_EQ(used_devices, 2U);
+  device_.context = &third;
+  FindStream(nullptr, false, device_.context);
+  EXPECT_EQ(used_devices, 2U) << "two contexts of one device";
+  for (const CudaHandle context : {other_context_, device_.context}) ForgetContext(context);
+  device_.context = device_.own_context;
+  ForgetContext(device_.context);
+  FindStream(nullptr, false, device_.context);
+  EXPECT_EQ(used_devices, 1U) << "contexts that have ended do not count";
+}
+
 // The driver may crash, or another event may have the handle of one that has ended.
 TEST_F(StreamsOfContexts, EventsOfAContextThatHasEndedAreNotUsed) {
   device_.owners[handle_] = device_.own_context;
@@ -450,6 +470,30 @@ TEST_F(StreamsOfContexts, AThreadsDefaultStreamIsNotThatOfAThreadThatHasEnded) {
   EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
 }
 
+// The thread's stream cannot be named any more, so nothing else can record the end of its last calls.
+TEST_F(StreamsOfContexts, TheLastCallsOfAThreadsDefaultStreamAreChargedWhenTheThreadEnds) {
+  const CudaHandle per_thread = reinterpret_cast<CudaHandle>(std::uintptr_t{2});
+  const auto work = [&] {
+    Stream& stream = *FindStream(nullptr, true, device_.context);
+    Call(stream, per_thread, 1 * kMs);
+    device_.now_ns += 2 * kMs;
+    for (int i = 0; i < 3; ++i) {
+      stream.Begin(false);
+      device_.Launch(per_thread, 10 * kMs);
+      stream.End(false, 0);
+    }
+  };
+  std::thread([&] {
+    work();
+    device_.Finish();
+  }).join();
+  EXPECT_NEAR(static_cast<double>(settled_ns), 31 * kMs, 1 * kMs);
+  std::thread(work).join();
+  device_.Finish();
+  Settle(device_.context, {});
+  EXPECT_NEAR(static_cast<double>(settled_ns), 62 * kMs, 2 * kMs) << "the device works on when the thread has ended";
+}
+
 }  // namespace
 
 bool DriverHas(Function function) { return weir_cuda_driver[function] != nullptr; }
@@ -468,6 +512,7 @@ const weir_cuda_hooks* Hooks() {
                                       },
                                       [] { return 1; },
                                       [] { settled_ns = reported_ns; },
+                                      [](unsigned devices) { used_devices = devices; },
                                       nullptr,
                                       nullptr,
                                       nullptr};

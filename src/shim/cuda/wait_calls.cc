@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions in which the program waits for work. What is known of the work then is charged at once, because the
-// program may make no other call. They pass no gate.
+// The functions in which the program waits for work or asks whether it is done. What is known of the work then is
+// charged at once, because the program may make no other call. They pass no gate.
 #include "platform/clock.h"
 #include "shim/cuda/claims.h"
 #include "shim/cuda/contexts.h"
@@ -31,6 +31,29 @@ CudaResult Wait(Call call, Of awaited) {
     Settle(of.context, reading);
   });
   return result;
+}
+
+/// Whether a query of the program that has found work done may have to be charged. Programs ask in loops, so this must
+/// be quick.
+bool MayCharge() {
+  return uncharged.load(std::memory_order_relaxed) > 0 && Hooks() != nullptr && Hooks()->charges() != 0;
+}
+
+/// A query does not say which stream the event is in. Therefore the batches of a thread's context are read after a
+/// success that follows a failure, and otherwise once in a batch's time.
+struct EventQueries {
+  bool has_failed = false;
+  std::int64_t read_ns = 0;
+};
+thread_local EventQueries event_queries;
+
+void AfterEventQuery(CudaResult result) {
+  if (result == kNotReady) event_queries.has_failed = true;
+  if (result != kSuccess || !MayCharge()) return;
+  const std::int64_t now_ns = platform::NowNs();
+  if (!event_queries.has_failed && now_ns - event_queries.read_ns < core::BatchBounds::kLaunchesLeast.count()) return;
+  event_queries = {.has_failed = false, .read_ns = now_ns};
+  Aside([] { Settle(OwnerOf(CurrentContext()), {}); });
 }
 
 }  // namespace
@@ -66,5 +89,20 @@ WEIR_EXPORT CudaResult cuEventSynchronize(CudaHandle event) {
               [] {
                 return Awaited{OwnerOf(CurrentContext()), nullptr, true};
               });
+}
+
+#define WEIR_QUERY_STREAM(name, per_thread)                                                      \
+  WEIR_EXPORT CudaResult name(CudaHandle stream) {                                               \
+    const CudaResult result = Driver<CudaResult(CudaHandle)>(kCall_##name)(stream);              \
+    if (result == kSuccess && MayCharge()) Aside([=] { SettleAfterQuery(stream, per_thread); }); \
+    return result;                                                                               \
+  }
+WEIR_QUERY_STREAM(cuStreamQuery, false)
+WEIR_QUERY_STREAM(cuStreamQuery_ptsz, true)
+
+WEIR_EXPORT CudaResult cuEventQuery(CudaHandle event) {
+  const CudaResult result = QueryEvent(event);
+  AfterEventQuery(result);
+  return result;
 }
 // NOLINTEND(readability-identifier-naming, bugprone-macro-parentheses)
