@@ -3,9 +3,6 @@
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <mutex>
 #include <optional>
 
 #include "cluster/addresses.h"
@@ -16,8 +13,6 @@
 #include "http/tls/client.h"
 #include "http/tls/server.h"
 #include "net/keys.h"
-#include "platform/clock.h"
-#include "platform/failure_lines.h"
 #include "platform/files.h"
 #include "platform/process.h"
 #include "platform/service_end.h"
@@ -130,19 +125,6 @@ struct Listening {
   [[nodiscard]] std::uint16_t port() const { return tls ? tls->port() : plain->port(); }
 };
 
-/// Logs refused connections. Threads of connections call it.
-std::function<void(const std::string&)> LogOfRefusals() {
-  struct Log {
-    std::mutex mutex;
-    platform::FailureLines lines;
-  };
-  return [log = std::make_shared<Log>()](const std::string& why) {
-    const std::lock_guard lock(log->mutex);
-    if (const std::string line = log->lines.Failed(platform::Now(), why); !line.empty())
-      std::fprintf(stderr, "weir-manager: %s\n", line.c_str());
-  };
-}
-
 Result<Listening> Listen(boost::asio::io_context& loop, const cluster::Address& address, const std::string& keys,
                          bool quiet, http::Limits limits, http::Handler handler) {
   Listening listening;
@@ -155,7 +137,8 @@ Result<Listening> Listen(boost::asio::io_context& loop, const cluster::Address& 
                                                    .of_one_name = kConnectionsOfOneMax,
                                                    .waiting_of_one_name = kConnectionsOfOneMax},
                                    .requests = std::move(limits)};
-  if (!quiet) options.refused = LogOfRefusals();
+  if (!quiet)
+    options.refused = [](const std::string& line) { std::fprintf(stderr, "weir-manager: %s\n", line.c_str()); };
   WEIR_TRY(listening.tls, http::tls::Server::Listen(loop, {address.host, std::to_string(address.port)}, identity,
                                                     std::move(options), std::move(handler)));
   return listening;

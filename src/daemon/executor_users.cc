@@ -181,11 +181,13 @@ void ExecutorUsers::Forget(const std::string& vgpu) {
   if (HaveOwn() && ::lstat(home.c_str(), &status) == 0 && IsOwn(status.st_uid)) SetAside(home, status.st_uid);
 }
 
-ExecutorUsers::Aside ExecutorUsers::MoveAside(const std::string& vgpu) {
+Result<ExecutorUsers::Aside> ExecutorUsers::MoveAside(const std::string& vgpu) {
   const std::string home = homes_ + "/" + vgpu;
   struct stat status {};
-  if (!HaveOwn() || ::lstat(home.c_str(), &status) != 0 || !IsOwn(status.st_uid)) return {};
-  return {.folder = Rename(home), .uid = status.st_uid};
+  if (!HaveOwn() || ::lstat(home.c_str(), &status) != 0 || !IsOwn(status.st_uid)) return Aside{};
+  Aside aside{.folder = Rename(home), .uid = status.st_uid};
+  if (aside.folder.empty()) return Fail(Errc::kUnavailable, "the files of the earlier '" + vgpu + "' cannot be moved");
+  return aside;
 }
 
 void ExecutorUsers::PutBack(const Aside& aside, const std::string& vgpu) {

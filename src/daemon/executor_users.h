@@ -102,7 +102,7 @@ class ExecutorUsers {
     uid_t uid = 0;         // its user
   };
   /// Moves the vGPU's home away, so that a new vGPU of this name gets another user. Its processes go on.
-  [[nodiscard]] Aside MoveAside(const std::string& vgpu);
+  [[nodiscard]] Result<Aside> MoveAside(const std::string& vgpu);
   /// Undoes MoveAside. A home that was made under the name meanwhile is forgotten.
   void PutBack(const Aside& aside, const std::string& vgpu);
   /// As Forget, for a home that was moved away.

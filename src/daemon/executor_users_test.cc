@@ -189,7 +189,7 @@ TEST_F(ExecutorUsersOf, AHomeThatWasMovedAwayComesBackWithItsFilesAndProcesses) 
   const ExecutorUser user = users.Of("a", kAlice, false).value();
   std::ofstream(folder_ / "homes/a/kernel") << "x";
   const pid_t pid = platform::Spawn({.argv = {"/bin/sleep", "600"}, .as = user.as, .confined = true}).value();
-  const ExecutorUsers::Aside aside = users.MoveAside("a");
+  const ExecutorUsers::Aside aside = *users.MoveAside("a");
   EXPECT_NE(UidOf(users, "a", kBob), user.as->uid);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "homes/a/kernel"));
   users.PutBack(aside, "a");
@@ -199,12 +199,12 @@ TEST_F(ExecutorUsersOf, AHomeThatWasMovedAwayComesBackWithItsFilesAndProcesses) 
   EXPECT_EQ(Folders(), 1U) << "the other home is gone";
   EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), 0) << "its process lives";
 
-  users.ForgetAside(users.MoveAside("a"));
+  users.ForgetAside(*users.MoveAside("a"));
   EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
   loop_.restart();
   loop_.run();
   EXPECT_EQ(Folders(), 0U);
-  users.PutBack(users.MoveAside("a"), "a");
+  users.PutBack(*users.MoveAside("a"), "a");
   EXPECT_EQ(Folders(), 0U) << "there is none";
 }
 

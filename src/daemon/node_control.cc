@@ -161,7 +161,10 @@ Result<VgpuReport> Node::Create(const CreateRequest& request) {
   // moved away first, because Open makes the new vGPU's home. They come back if Open fails: the vGPU stays kept then.
   const SavedVgpu* const before = not_restored_.Vgpu(saved.name);
   const bool others_files = before != nullptr && (before->owner_uid != saved.owner_uid || saved.ephemeral);
-  const auto aside = others_files ? users_.MoveAside(saved.name) : ExecutorUsers::Aside{};
+  ExecutorUsers::Aside aside;
+  if (others_files) {
+    WEIR_TRY(aside, users_.MoveAside(saved.name));
+  }
   const auto opened = Open(saved);
   if (!opened) {
     users_.PutBack(aside, saved.name);

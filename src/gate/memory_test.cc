@@ -289,9 +289,12 @@ TEST_F(ProgramMemory, OfProcessesThatDrawLeavesWordsForOthers) {
     ASSERT_TRUE(games.back().Attach(proto::Api::kGl));
     ASSERT_EQ(games.back().process().memory_word, i < kHalf ? i + 1 : 0);
   }
-  RawClient program(path_);
-  ASSERT_TRUE(program.Attach(proto::Api::kCuda));
-  EXPECT_EQ(program.process().memory_word, kHalf + 1);
+  std::vector<RawClient> programs;
+  for (const proto::Api api : {proto::Api::kCuda, proto::Api::kVulkan}) {
+    programs.emplace_back(path_);
+    ASSERT_TRUE(programs.back().Attach(api));
+    EXPECT_EQ(programs.back().process().memory_word, kHalf + programs.size());
+  }
 }
 
 // A thread that passes the gate for the first time, or whose meter changes, describes the process while another one

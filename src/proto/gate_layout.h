@@ -309,7 +309,7 @@ struct ProcessRegion {
   // -- offset 128: ring. head: agent, tail: daemon; both only increase and are taken modulo kRingRecords.
   AtomicU64 head;
   AtomicU64 resident_bytes;  // executors (1.5): of buffers and images on the device
-  AtomicU32 off_screen;      // 1.8: 1 while the process renders and presents nothing; its records are batches then
+  AtomicU32 off_screen;      // 1.8: 1 while the process presents nothing; its records are batches then
   AtomicU32 memory_refused;  // executors (1.9): allocations and commands refused for lack of memory; programs (1.10):
                              // allocations; wraps around
   AtomicU32 memory_word;     // 1.10: the process's index in MemoryTable::words, plus 1; 0: it has none. Writer: daemon,

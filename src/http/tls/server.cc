@@ -16,6 +16,7 @@
 #include "net/tcp_stream.h"
 #include "platform/accept_pause.h"
 #include "platform/clock.h"
+#include "platform/failure_lines.h"
 
 namespace weir::http::tls {
 namespace {
@@ -50,6 +51,7 @@ class Listening final : public Server {
       if (::poll(watched, 2, kReapEveryMs) < 0 && errno != EINTR) return CutAll();
       if ((watched[1].revents & POLLIN) != 0) return CutAll();
       static_cast<void>(crew.Reap());
+      SayDueLines();
       if ((watched[0].revents & POLLIN) == 0) continue;
       auto socket = listener_.Accept();
       if (!socket) {
@@ -59,14 +61,30 @@ class Listening final : public Server {
       std::shared_ptr<net::Door::Place> place = door_.Come(net::NetworkOf(socket->get()), net::EndOf(*socket));
       if (!place) continue;
       crew.Start([this, place, shared = std::make_shared<platform::Fd>(std::move(*socket))] {
-        if (const Status status = Serve(std::move(*shared), *place); !status && options_.refused)
-          options_.refused(status.error().message);
+        bool known = false;
+        if (const Status status = Serve(std::move(*shared), *place, known); !status)
+          SayRefused(known ? of_known_ : of_strangers_, status.error().message);
       });
     }
   }
 
-  Status Serve(platform::Fd socket, net::Door::Place& place) {
+  /// Strangers can fail as often as they like. They hide no failure of a peer that has shown its certificate.
+  void SayRefused(platform::FailureLines& lines, const std::string& why) {
+    const std::lock_guard lock(lines_mutex_);
+    Say(lines.Failed(platform::Now(), why));
+  }
+  void SayDueLines() {
+    const std::lock_guard lock(lines_mutex_);
+    for (platform::FailureLines* lines : {&of_strangers_, &of_known_}) Say(lines->Due(platform::Now()));
+  }
+  void Say(const std::string& line) const {
+    if (!line.empty() && options_.refused) options_.refused(line);
+  }
+
+  /// Sets `known` once the peer has shown its certificate.
+  Status Serve(platform::Fd socket, net::Door::Place& place, bool& known) {
     WEIR_TRY(const auto stream, net::StartTls(std::move(socket), identity_, net::Role::kServer, kKnownWithin));
+    known = true;
     Holder holder{
         .role = std::string(net::NameOf(stream->peer_role())), .name = stream->peer_name(), .address = stream->peer()};
     if (!place.Name(net::RecordedName(stream->peer_role(), holder.name)))
@@ -105,6 +123,8 @@ class Listening final : public Server {
   std::mutex mutex_;
   std::list<net::Stream*> streams_;
   bool ending_ = false;
+  std::mutex lines_mutex_;
+  platform::FailureLines of_strangers_, of_known_;
   const platform::Fd stop_;
   std::thread accepting_;  // last: it uses the other members
 };

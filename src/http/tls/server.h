@@ -19,7 +19,8 @@ namespace weir::http::tls {
 struct ServerOptions {
   net::Door::Limits connections{};
   http::Limits requests{};
-  std::function<void(const std::string& why)> refused{};  // called in any thread for each connection without access
+  /// Called in any thread with each line to log about connections without access.
+  std::function<void(const std::string& line)> refused{};
 };
 
 class Server {

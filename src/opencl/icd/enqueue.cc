@@ -44,6 +44,7 @@ cl_int Command::WaitUntilItMay(std::int64_t until_ns) const {
   }
   const auto ended = [&] { return (!last || last->done()) && waits_.ended(); };
   if (!link().WaitUntil([&] { return ended() || in_vain(); })) return kGone;
+  if (!link().usable()) return kGone;
   // The end of a marker that has failed says nothing of the commands before it.
   if (!ended() || (last && last->Status() < CL_COMPLETE)) return CL_OUT_OF_RESOURCES;
   return waits_.Wait();

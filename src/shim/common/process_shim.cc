@@ -279,9 +279,11 @@ void ProcessShim::SayOffScreen(bool off_screen) {
   agent_.ReportOffScreen(off_screen);
 }
 
+/// Does not wait for the lock: a meter calls GL with it held, and a GL that draws through Vulkan may allocate then. If
+/// the lock is held, a later call says it.
 void ProcessShim::SayNothingPresented() noexcept {
-  if (presented_ns_.load(std::memory_order_relaxed) != 0) return;
-  const Lock lock(mutex_);
+  if (presented_ns_.load(std::memory_order_relaxed) != 0 || !mutex_.try_lock()) return;
+  const Lock lock(mutex_, std::adopt_lock);
   if (presented_ns_.load(std::memory_order_relaxed) == 0 && !off_screen_) SayOffScreen(true);
 }
 

@@ -91,7 +91,8 @@ void EndBatchesOf(std::uint64_t thread) {
     // while it is this thread's current one, the driver refuses what is asked.
     if (!known.streams.contains(key)) continue;
     const RelaxedCapture relaxed(true);
-    const InContext in(key.context, CurrentContext());
+    // A green context has default streams of its own.
+    const InContext in(key.default_of != nullptr ? key.default_of : key.context, CurrentContext());
     lock.unlock();
     {
       const KnownLock begin(OfProcess<CaptureBegin>::Get().mutex);

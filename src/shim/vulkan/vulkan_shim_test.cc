@@ -69,6 +69,34 @@ class VulkanCalls : public ::testing::Test {
   VulkanShim shim_{process_};
 };
 
+/// As GL that draws through Vulkan: what the shim calls with its lock held allocates memory.
+class AllocatingApi final : public Api {
+ public:
+  explicit AllocatingApi(ProcessShim& process) : process_(process) {}
+  void Meet(const void*) override {
+    met_ = process_.ClaimMemory(4096);
+    static_cast<void>(process_.UsedMemory());
+  }
+  [[nodiscard]] std::string Renderer() const override { return "zink"; }
+  [[nodiscard]] bool Software() const override { return false; }
+  std::unique_ptr<Meter> ChooseMeter(const DeviceCpus&, const std::string&) override { return MakeWallMeter(); }
+  [[nodiscard]] bool met() const { return met_; }
+
+ private:
+  ProcessShim& process_;
+  bool met_ = false;
+};
+
+TEST_F(VulkanCalls, MemoryMayBeClaimedWhileTheShimCallsTheApi) {
+  AllocatingApi api(process_);
+  EXPECT_TRUE(WaitUntil([&] {
+    weir_shim_pass pass{};
+    process_.BeforePresent(api, pass, 1, &kDeviceObject, &kGpu);
+    process_.AfterPresent(api, pass);
+    return api.met();
+  }));
+}
+
 TEST_F(VulkanCalls, TheDaemonIsToldOfVulkanAndItsMeter) {
   EXPECT_EQ(shim_.Need(), WEIR_VULKAN_NEEDS_NOTHING);
   Attach();
