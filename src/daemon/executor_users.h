@@ -98,7 +98,7 @@ class ExecutorUsers {
 
   /// The home of a vGPU whose name another vGPU takes.
   struct Aside {
-    std::string folder{};  // empty: there is none
+    std::string folder{};  // where the files are now; empty: there were none
     uid_t uid = 0;         // its user
   };
   /// Moves the vGPU's home away, so that a new vGPU of this name gets another user. Its processes go on.

@@ -249,8 +249,8 @@ Status Server::Run(int stop) {
   return Ok();
 }
 
-// Accepts a connection of a permitted user; empty: there is none, or `left` connections were accepted. Another user's
-// connection is closed at once without reading from it, because waiting for it would occupy a place.
+// Accepts a connection of a permitted user. Returns no descriptor if none waits, or if `left` were accepted before.
+// Another user's connection is closed at once without reading from it, because waiting for it would occupy a place.
 platform::Fd Server::AcceptOurs(int& left) {
   while (left > 0) {
     --left;

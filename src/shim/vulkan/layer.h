@@ -162,8 +162,8 @@ class WorkPass {
 WEIR_VULKAN_HOOKED(WEIR_DECLARE)
 #undef WEIR_DECLARE
 
-/// The layer's function of an instance with that name, which shows a device's memory; null: there is none, or the next
-/// layer has none.
+/// Returns the layer's function with that name if it is one of those that show a device's memory, and if the next layer
+/// has it. Returns null otherwise.
 PFN_vkVoidFunction MemoryHook(const Instance& instance, const char* name);
 /// Gives back what the program has left allocated. The driver has destroyed the device.
 void ReleaseLeftMemory(Device& device);

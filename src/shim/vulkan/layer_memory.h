@@ -14,7 +14,7 @@ class DeviceMemory {
  public:
   /// Notes which types of memory are the device's own. Before any other call.
   void Describe(const VkPhysicalDeviceMemoryProperties& properties) noexcept;
-  /// Whether the allocation takes memory of the device. Memory that is imported was allocated elsewhere.
+  /// Whether the allocation takes memory of the device. Imported memory does not: another call has allocated it.
   [[nodiscard]] bool Counts(const VkMemoryAllocateInfo& info) const noexcept;
   /// False: out of memory.
   bool Add(std::uint64_t memory, std::uint64_t bytes) noexcept;
