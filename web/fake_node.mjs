@@ -327,12 +327,29 @@ export class FakeNode {
 
   // -- What the daemon says ------------------------------------------------------------------------------------------
 
+  promiseJson(vgpu) {
+    const { fps, tasks_per_s, latency_ms } = vgpu.settings;
+    if (!(fps > 0 || tasks_per_s > 0 || latency_ms > 0)) return null;
+    const policy = this.findDevice(vgpu.device).policy;
+    const keeps = policy === "sla-aware" || policy === "cap";
+    return {
+      kept_by_policy: keeps,
+      fits: "yes",
+      frame_gpu_ns: 4_100_000,
+      loops: 1,
+      need: 0.25,
+      others_need: 0.41,
+      others_unknown: 0,
+      text: `${fps || tasks_per_s} ${fps ? "frames/s" : "tasks/s"} need 25 % of ${vgpu.device}; the others need 41 %, so it fits.`,
+      warnings: keeps
+        ? []
+        : [`The policy ${policy} does not keep promised rates: 'weir policy sla-aware --device ${vgpu.device}' does.`],
+    };
+  }
+
   vgpuJson(vgpu, now = Date.now()) {
     const [use, capNow, fps, p50, p99, wait, pace, frames, late] = this.vgpuAt(vgpu, now);
     const { settings } = vgpu;
-    const promised = settings.fps > 0 || settings.tasks_per_s > 0 || settings.latency_ms > 0;
-    const policy = this.findDevice(vgpu.device).policy;
-    const keeps = policy === "sla-aware" || policy === "cap";
     const held = this.heldSlots(vgpu);
     return {
       name: vgpu.name,
@@ -344,23 +361,7 @@ export class FakeNode {
       settings: { ...settings },
       sale: vgpu.best_effort ? "best-effort" : "guaranteed",
       cap_now: capNow,
-      promise: promised
-        ? {
-            kept_by_policy: keeps,
-            fits: "yes",
-            frame_gpu_ns: 4_100_000,
-            loops: 1,
-            need: 0.25,
-            others_need: 0.41,
-            others_unknown: 0,
-            text: `${settings.fps || settings.tasks_per_s} ${settings.fps ? "frames/s" : "tasks/s"} need 25 % of ${vgpu.device}; the others need 41 %, so it fits.`,
-            warnings: keeps
-              ? []
-              : [
-                  `The policy ${policy} does not keep promised rates: 'weir policy sla-aware --device ${vgpu.device}' does.`,
-                ],
-          }
-        : null,
+      promise: this.promiseJson(vgpu),
       attach: `/run/weir/vgpu/${vgpu.name}.sock`,
       processes: vgpu.processes,
       totals: {

@@ -20,44 +20,90 @@ const PRESET: Settings = {
   partition: "auto",
 };
 
-export function openCreateDialog(app: App, device: string): void {
-  const ids = {
-    name: freshId("name"),
-    device: freshId("device"),
-    min: freshId("min"),
-    max: freshId("max"),
-    best: freshId("best"),
+interface Wanted {
+  wanted: NewVgpu;
+  faults: Fault[];
+  other: string;
+}
+
+/** What of a new vGPU is no setting of the form of settings. */
+class OwnFields {
+  readonly name = el("input", {
+    id: freshId("name"),
+    required: true,
+    autocomplete: "off",
+    spellcheck: "false",
+    maxlength: 64,
+  });
+  readonly devices = el("select", { id: freshId("device") });
+  readonly min = el("input", { id: freshId("min"), autocomplete: "off", placeholder: "512M" });
+  readonly max = el("input", { id: freshId("max"), autocomplete: "off", placeholder: "no limit" });
+  readonly best = el("input", { id: freshId("best"), type: "checkbox" });
+
+  constructor(known: Iterable<string>, chosen: string, changed: () => void) {
+    for (const device of known)
+      this.devices.append(el("option", { value: device, selected: device === chosen }, device));
+    for (const input of [this.name, this.devices, this.min, this.max, this.best])
+      input.addEventListener("input", changed);
+  }
+}
+
+function read(own: OwnFields, fields: SettingsFields): Wanted {
+  const { patch, faults } = readForm(fields.values(), PRESET);
+  const least = own.min.value.trim() ? bytesIn(own.min.value) : 0;
+  const most = own.max.value.trim() ? bytesIn(own.max.value) : 0;
+  let other = "";
+  if (least === null || most === null) other = "Memory is a size such as 512M or 2G.";
+  else if (most > 0 && least > most) other = "The least memory is more than the most.";
+  const settings = { ...patch, memory_min_bytes: least ?? 0, memory_max_bytes: most ?? 0 };
+  return {
+    wanted: { name: own.name.value.trim(), device: own.devices.value, bestEffort: own.best.checked, settings },
+    faults,
+    other,
   };
-  const name = el("input", { id: ids.name, required: true, autocomplete: "off", spellcheck: "false", maxlength: 64 });
-  const devices = el("select", { id: ids.device });
-  for (const known of app.node.devices.keys())
-    devices.append(el("option", { value: known, selected: known === device }, known));
-  const min = el("input", { id: ids.min, autocomplete: "off", placeholder: "512M" });
-  const max = el("input", { id: ids.max, autocomplete: "off", placeholder: "no limit" });
-  const best = el("input", { id: ids.best, type: "checkbox" });
+}
+
+function labelled(text: string, input: HTMLElement, hint: string): HTMLElement {
+  return el("div.field", {}, el("label", { for: input.id }, text), input, el("span.hint", {}, hint));
+}
+
+function formOf(own: OwnFields, fields: SettingsFields, ...rest: HTMLElement[]): HTMLFormElement {
+  return el(
+    "form",
+    { novalidate: true },
+    el(
+      "div.fields",
+      {},
+      labelled("Name", own.name, "letters, digits, '.', '_' and '-'"),
+      labelled("Device", own.devices, "which it is a part of"),
+    ),
+    fields.root,
+    el(
+      "div.fields",
+      {},
+      labelled("Least memory", own.min, "which it always has"),
+      labelled("Most memory", own.max, "as 512M or 2G"),
+    ),
+    el(
+      "div.field.check",
+      {},
+      own.best,
+      el("label", { for: own.best.id }, "Best effort: only what no other wants, and no promise"),
+    ),
+    ...rest,
+  );
+}
+
+export function openCreateDialog(app: App, device: string): void {
   const preview = el("div");
   const fault = el("p.fault", { role: "alert" });
   const make = el("button", { type: "submit" }, "Create");
+  const own = new OwnFields(app.node.devices.keys(), device, changed);
   const fields = new SettingsFields(changed);
   fields.fill({ cap: "100", weight: "100", fps: "0", tasks: "0", latency: "0" }, null);
 
-  function read(): { wanted: NewVgpu; faults: Fault[]; other: string } {
-    const { patch, faults } = readForm(fields.values(), PRESET);
-    const least = min.value.trim() ? bytesIn(min.value) : 0;
-    const most = max.value.trim() ? bytesIn(max.value) : 0;
-    let other = "";
-    if (least === null || most === null) other = "Memory is a size such as 512M or 2G.";
-    else if (most > 0 && least > most) other = "The least memory is more than the most.";
-    const settings = { ...patch, memory_min_bytes: least ?? 0, memory_max_bytes: most ?? 0 };
-    return {
-      wanted: { name: name.value.trim(), device: devices.value, bestEffort: best.checked, settings },
-      faults,
-      other,
-    };
-  }
-
   function changed(): void {
-    const { wanted, faults, other } = read();
+    const { wanted, faults, other } = read(own, fields);
     fields.show(faults);
     setText(fault, other);
     const good = faults.length === 0 && !other && wanted.name !== "";
@@ -65,45 +111,13 @@ export function openCreateDialog(app: App, device: string): void {
     preview.replaceChildren(...(good ? [commandLine(createAction(wanted).command)] : []));
   }
 
-  const field = (id: string, text: string, input: HTMLElement, hint: string) =>
-    el("div.field", {}, el("label", { for: id }, text), input, el("span.hint", {}, hint));
-  const form = el(
-    "form",
-    { novalidate: true },
-    el(
-      "div.fields",
-      {},
-      field(ids.name, "Name", name, "letters, digits, '.', '_' and '-'"),
-      field(ids.device, "Device", devices, "which it is a part of"),
-    ),
-    fields.root,
-    el(
-      "div.fields",
-      {},
-      field(ids.min, "Least memory", min, "which it always has"),
-      field(ids.max, "Most memory", max, "as 512M or 2G"),
-    ),
-    el(
-      "div.field.check",
-      {},
-      best,
-      el("label", { for: ids.best }, "Best effort: only what no other wants, and no promise"),
-    ),
-    preview,
-    fault,
-    el(
-      "div.buttons",
-      {},
-      make,
-      button("Cancel", () => dialog.close(), { class: "quiet" }),
-    ),
-  );
-  for (const input of [name, devices, min, max, best]) input.addEventListener("input", changed);
+  const cancel = button("Cancel", () => dialog.close(), { class: "quiet" });
+  const form = formOf(own, fields, preview, fault, el("div.buttons", {}, make, cancel));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (make.disabled) return;
     make.disabled = true;
-    void app.act(createAction(read().wanted)).then((failed) => {
+    void app.act(createAction(read(own, fields).wanted)).then((failed) => {
       make.disabled = false;
       if (failed) setText(fault, failed);
       else dialog.close();
@@ -111,5 +125,5 @@ export function openCreateDialog(app: App, device: string): void {
   });
   const dialog = openDialog("Create a vGPU", form);
   changed();
-  name.focus();
+  own.name.focus();
 }
