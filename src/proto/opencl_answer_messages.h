@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of an executor to its client, and what replies' bodies consist of. Rules: opencl_messages.h
+// Messages of an executor to its client, and what replies' bodies consist of. Their numbers begin at 100. Rules:
+// opencl_messages.h
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "proto/opencl_codec.h"
-#include "proto/opencl_op.h"
 
 namespace weir::proto::cl {
 
 /// One part of a reply; `more`: another part follows, and the body is their concatenation. The body is a BuildFacts for
-/// a build, compile or link, the bytes for kGetBinary, and a SubDeviceFacts for kCreateSubDevices.
+/// a build, compile or link, the bytes for a GetBinary, and a SubDeviceFacts for a CreateSubDevices.
 struct Reply {
-  static constexpr Op kOp = Op::kReply;
+  static constexpr std::uint16_t kOp = 100;
   std::uint32_t request = 0;
   std::int32_t status = 0;  // OpenCL's error code
   std::uint8_t more = 0;
@@ -24,7 +25,7 @@ inline constexpr std::size_t kReplyPartBytesMax = 32 * 1024;
 
 /// Times are CLOCK_MONOTONIC, ns; 0 if the device does not report them.
 struct EventDone {
-  static constexpr Op kOp = Op::kEventDone;
+  static constexpr std::uint16_t kOp = 101;
   std::uint32_t event = 0;
   std::int32_t status = 0;
   std::uint64_t queued_ns = 0, submit_ns = 0, start_ns = 0, end_ns = 0;
@@ -32,14 +33,14 @@ struct EventDone {
 };
 
 struct Freed {
-  static constexpr Op kOp = Op::kFreed;
+  static constexpr std::uint16_t kOp = 102;
   std::uint64_t ticket = 0;
   static void Fields(auto& m, auto& f) { f(m.ticket); }
 };
 
 /// For the context's callback: the failure of a message that has no reply.
 struct Notice {
-  static constexpr Op kOp = Op::kNotice;
+  static constexpr std::uint16_t kOp = 103;
   std::uint32_t context = 0;
   std::int32_t status = 0;
   std::string_view text{};
@@ -49,12 +50,14 @@ struct Notice {
 /// Sent to a remote client (Hello::remote) before any message that may report the end of a read: this part of the
 /// arena holds the result of the read, or will be filled from the buffers' memory.
 struct Arrived {
-  static constexpr Op kOp = Op::kArrived;
+  static constexpr std::uint16_t kOp = 104;
   std::uint64_t offset = 0, size = 0;
   std::uint8_t in_buffers = 0;  // 1: the bytes are in the buffers' memory rather than in the arena
   std::uint64_t from = 0;       // their position in the buffers' memory
   static void Fields(auto& m, auto& f) { f(m.offset, m.size, m.in_buffers, m.from); }
 };
+
+using AllAnswers = std::tuple<Reply, EventDone, Freed, Notice, Arrived>;
 
 // -- Bodies -----------------------------------------------------------------------------------------------------------
 
@@ -86,7 +89,7 @@ struct DeviceBuildFacts {
   std::uint32_t device = 0;
   std::int32_t status = 0;  // cl_build_status
   std::uint32_t binary_type = 0;
-  std::uint64_t binary_size = 0;  // always 0 now; kGetBinary returns the binary
+  std::uint64_t binary_size = 0;  // always 0 now; GetBinary returns the binary
   std::uint64_t global_variables = 0;
   std::string log;
   static void Fields(auto& m, auto& f) {

@@ -3,7 +3,10 @@
 // before the message (docs/network.md).
 #pragma once
 
-#include "proto/opencl_messages.h"
+#include <type_traits>
+#include <vector>
+
+#include "proto/opencl_message_list.h"
 
 namespace weir::proto::cl {
 
@@ -36,41 +39,67 @@ class BlobFinder {
   Each& each_;
 };
 
+/// Visits a message's fields, and says whether one may be a blob. Only their types matter, so that the compiler knows
+/// the answer.
+class BlobSearch {
+ public:
+  template <typename... T>
+  void operator()(const T&... fields) {
+    (Look(fields), ...);
+  }
+  [[nodiscard]] bool found() const { return found_; }
+
+ private:
+  template <typename T>
+  void Look(const T& field) {
+    if constexpr (std::is_same_v<T, Blob>) {
+      found_ = true;
+    } else if constexpr (requires(const T& record, BlobSearch& search) { T::Fields(record, search); }) {
+      T::Fields(field, *this);
+    }
+  }
+  template <typename T>
+  void Look(const std::vector<T>& /*empty*/) {
+    Look(T{});
+  }
+
+  bool found_ = false;
+};
+
+template <typename M>
+bool MayHaveBlobs() {
+  const M message{};
+  BlobSearch search;
+  M::Fields(message, search);
+  return search.found();
+}
+
 template <typename M, typename Each>
-bool FindBlobs(ByteView message, Each& each) {
-  M decoded;
-  if (!Decode(message, decoded)) return false;
+bool FindRanges(ByteView bytes, Each& each) {
+  constexpr bool kHasHostRange = std::is_same_v<M, CreateBuffer>;
+  if (!kHasHostRange && !MayHaveBlobs<M>()) return true;
+  M message;
+  if (!Decode(bytes, message)) return false;
   BlobFinder<Each> finder(each);
-  M::Fields(decoded, finder);
+  M::Fields(message, finder);
+  if constexpr (kHasHostRange) {
+    if (message.filled != 0 && message.size > 0) each(message.offset, message.size);
+  }
   return true;
 }
 
 }  // namespace arena_detail
 
 /// Calls `each(offset, size)` for every part of the arena that is read when a client's message is executed. The caller
-/// checks that it lies within the arena. Returns false for a malformed message.
+/// checks that it lies within the arena. Returns false for a malformed message that may have such a part.
 template <typename Each>
 bool ForEachArenaRange(ByteView message, Each each) {
-  using arena_detail::FindBlobs;
   Header header;
   if (!ReadHeader(message, header)) return false;
-  switch (static_cast<Op>(header.op)) {
-    case Op::kCreateBuffer: {
-      CreateBuffer made;
-      if (!Decode(message, made)) return false;
-      if (made.filled != 0 && made.size > 0) each(made.offset, made.size);
-      return true;
-    }
-    case Op::kCreateImage: return FindBlobs<CreateImage>(message, each);
-    case Op::kCreateProgram: return FindBlobs<CreateProgram>(message, each);
-    case Op::kCreateProgramFromBinary: return FindBlobs<CreateProgramFromBinary>(message, each);
-    case Op::kWriteBuffer: return FindBlobs<WriteBuffer>(message, each);
-    case Op::kWriteBufferRect: return FindBlobs<WriteBufferRect>(message, each);
-    case Op::kWriteImage: return FindBlobs<WriteImage>(message, each);
-    case Op::kBuild: return FindBlobs<Build>(message, each);
-    case Op::kCompile: return FindBlobs<Compile>(message, each);
-    default: return true;
-  }
+  bool good = true;
+  FindMessage<FromClient>(header.op,
+                          [&]<typename M>(MessageType<M>) { good = arena_detail::FindRanges<M>(message, each); });
+  return good;
 }
 
 }  // namespace weir::proto::cl

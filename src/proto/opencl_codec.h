@@ -246,7 +246,7 @@ std::size_t SizeOf(const M& message) {
 /// Encodes a message into `into`, which has SizeOf(message) bytes.
 template <typename M>
 void EncodeInto(const M& message, std::span<std::byte> into) {
-  const Header header{static_cast<std::uint32_t>(into.size()), static_cast<std::uint16_t>(M::kOp), 0};
+  const Header header{static_cast<std::uint32_t>(into.size()), M::kOp, 0};
   std::memcpy(into.data(), &header, sizeof header);
   FieldWriter writer(into.subspan(kHeaderBytes));
   M::Fields(message, writer);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that an OpenCL client gives to its queues. None has an answer. Rules: opencl_messages.h
+// Commands that an OpenCL client gives to its queues. None has an answer. Their numbers are 20 to 49. Rules:
+// opencl_messages.h
+//
+// A command is declared here, and nowhere else: its number, its fields, the object that it writes to, and its place in
+// the list at the end.
 #pragma once
 
+#include <tuple>
+
 #include "proto/opencl_codec.h"
-#include "proto/opencl_op.h"
 
 namespace weir::proto::cl {
 
@@ -19,7 +24,7 @@ struct Enqueue {
 inline constexpr std::uint32_t kWritesNothing = 0;
 
 struct NdRange {
-  static constexpr Op kOp = Op::kNdRange;
+  static constexpr std::uint16_t kOp = 20;
   Enqueue enqueue{};
   std::uint32_t kernel = 0;
   std::uint8_t dimensions = 0;
@@ -32,7 +37,7 @@ struct NdRange {
 
 /// `content` may be reused after its Freed.
 struct WriteBuffer {
-  static constexpr Op kOp = Op::kWriteBuffer;
+  static constexpr std::uint16_t kOp = 21;
   Enqueue enqueue{};
   std::uint32_t buffer = 0;
   std::uint64_t offset = 0;
@@ -44,7 +49,7 @@ struct WriteBuffer {
 
 /// On completion the bytes are at `to` in the arena.
 struct ReadBuffer {
-  static constexpr Op kOp = Op::kReadBuffer;
+  static constexpr std::uint16_t kOp = 22;
   Enqueue enqueue{};
   std::uint32_t buffer = 0;
   std::uint64_t offset = 0, size = 0, to = 0;
@@ -54,7 +59,7 @@ struct ReadBuffer {
 };
 
 struct CopyBuffer {
-  static constexpr Op kOp = Op::kCopyBuffer;
+  static constexpr std::uint16_t kOp = 23;
   Enqueue enqueue{};
   std::uint32_t from = 0, to = 0;
   std::uint64_t from_offset = 0, to_offset = 0, size = 0;
@@ -63,7 +68,7 @@ struct CopyBuffer {
 };
 
 struct FillBuffer {
-  static constexpr Op kOp = Op::kFillBuffer;
+  static constexpr std::uint16_t kOp = 24;
   Enqueue enqueue{};
   std::uint32_t buffer = 0;
   std::uint64_t offset = 0, size = 0;
@@ -74,7 +79,7 @@ struct FillBuffer {
 
 /// A box in a buffer; the host's side is tightly packed.
 struct WriteBufferRect {
-  static constexpr Op kOp = Op::kWriteBufferRect;
+  static constexpr std::uint16_t kOp = 25;
   Enqueue enqueue{};
   std::uint32_t buffer = 0;
   std::uint64_t origin[3] = {}, region[3] = {}, row_pitch = 0, slice_pitch = 0;
@@ -87,7 +92,7 @@ struct WriteBufferRect {
 };
 
 struct ReadBufferRect {
-  static constexpr Op kOp = Op::kReadBufferRect;
+  static constexpr std::uint16_t kOp = 26;
   Enqueue enqueue{};
   std::uint32_t buffer = 0;
   std::uint64_t origin[3] = {}, region[3] = {}, row_pitch = 0, slice_pitch = 0, to = 0;
@@ -96,7 +101,7 @@ struct ReadBufferRect {
 };
 
 struct CopyBufferRect {
-  static constexpr Op kOp = Op::kCopyBufferRect;
+  static constexpr std::uint16_t kOp = 27;
   Enqueue enqueue{};
   std::uint32_t from = 0, to = 0;
   std::uint64_t from_origin[3] = {}, to_origin[3] = {}, region[3] = {};
@@ -110,7 +115,7 @@ struct CopyBufferRect {
 
 /// Tightly packed rows.
 struct WriteImage {
-  static constexpr Op kOp = Op::kWriteImage;
+  static constexpr std::uint16_t kOp = 28;
   Enqueue enqueue{};
   std::uint32_t image = 0;
   std::uint64_t origin[3] = {}, region[3] = {};
@@ -122,7 +127,7 @@ struct WriteImage {
 
 /// Tightly packed rows, to a range of `size` bytes at `to`.
 struct ReadImage {
-  static constexpr Op kOp = Op::kReadImage;
+  static constexpr std::uint16_t kOp = 29;
   Enqueue enqueue{};
   std::uint32_t image = 0;
   std::uint64_t origin[3] = {}, region[3] = {}, to = 0, size = 0;
@@ -131,7 +136,7 @@ struct ReadImage {
 };
 
 struct CopyImage {
-  static constexpr Op kOp = Op::kCopyImage;
+  static constexpr std::uint16_t kOp = 30;
   Enqueue enqueue{};
   std::uint32_t from = 0, to = 0;
   std::uint64_t from_origin[3] = {}, to_origin[3] = {}, region[3] = {};
@@ -140,7 +145,7 @@ struct CopyImage {
 };
 
 struct FillImage {
-  static constexpr Op kOp = Op::kFillImage;
+  static constexpr std::uint16_t kOp = 31;
   Enqueue enqueue{};
   std::uint32_t image = 0;
   std::uint64_t origin[3] = {}, region[3] = {};
@@ -150,7 +155,7 @@ struct FillImage {
 };
 
 struct CopyImageToBuffer {
-  static constexpr Op kOp = Op::kCopyImageToBuffer;
+  static constexpr std::uint16_t kOp = 32;
   Enqueue enqueue{};
   std::uint32_t image = 0, buffer = 0;
   std::uint64_t origin[3] = {}, region[3] = {}, offset = 0;
@@ -159,7 +164,7 @@ struct CopyImageToBuffer {
 };
 
 struct CopyBufferToImage {
-  static constexpr Op kOp = Op::kCopyBufferToImage;
+  static constexpr std::uint16_t kOp = 33;
   Enqueue enqueue{};
   std::uint32_t buffer = 0, image = 0;
   std::uint64_t offset = 0, origin[3] = {}, region[3] = {};
@@ -169,7 +174,7 @@ struct CopyBufferToImage {
 
 /// Also stands for a map or unmap of a buffer in shared memory. `ends_task`: the program's own marker.
 struct Marker {
-  static constexpr Op kOp = Op::kMarker;
+  static constexpr std::uint16_t kOp = 34;
   Enqueue enqueue{};
   std::uint8_t ends_task = 0;
   static void Fields(auto& m, auto& f) { f(m.enqueue, m.ends_task); }
@@ -177,14 +182,14 @@ struct Marker {
 };
 
 struct Barrier {
-  static constexpr Op kOp = Op::kBarrier;
+  static constexpr std::uint16_t kOp = 35;
   Enqueue enqueue{};
   static void Fields(auto& m, auto& f) { f(m.enqueue); }
   [[nodiscard]] std::uint32_t Written() const { return kWritesNothing; }
 };
 
 struct Migrate {
-  static constexpr Op kOp = Op::kMigrate;
+  static constexpr std::uint16_t kOp = 36;
   Enqueue enqueue{};
   IdList objects{};
   std::uint64_t flags = 0;
@@ -193,9 +198,13 @@ struct Migrate {
 };
 
 struct Flush {
-  static constexpr Op kOp = Op::kFlush;
+  static constexpr std::uint16_t kOp = 37;
   std::uint32_t queue = 0;
   static void Fields(auto& m, auto& f) { f(m.queue); }
 };
+
+using AllCommands = std::tuple<NdRange, WriteBuffer, ReadBuffer, CopyBuffer, FillBuffer, WriteBufferRect,
+                               ReadBufferRect, CopyBufferRect, WriteImage, ReadImage, CopyImage, FillImage,
+                               CopyImageToBuffer, CopyBufferToImage, Marker, Barrier, Migrate, Flush>;
 
 }  // namespace weir::proto::cl

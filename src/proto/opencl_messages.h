@@ -3,17 +3,26 @@
 // order; encoding, decoding, the golden bytes and the fuzzer are derived from this list. Append fields, never insert or
 // remove. Values named cl_* are OpenCL's own numbers.
 //
-// This file has the handshake: one packet each way on the socket.
+// This file has the bounds that both sides keep, and the handshake: one packet each way on the socket.
 #pragma once
+
+#include <cstddef>
+#include <cstdint>
 
 #include "proto/opencl_answer_messages.h"
 #include "proto/opencl_codec.h"
 #include "proto/opencl_command_messages.h"
 #include "proto/opencl_object_messages.h"
-#include "proto/opencl_op.h"
 #include "proto/opencl_request_messages.h"
 
 namespace weir::proto::cl {
+
+/// Writes of up to this many bytes are sent within their message.
+inline constexpr std::size_t kInlineBytesMax = 16 * 1024;
+/// Flag of a ticket: no thread waits for it, so its Freed need not wake one.
+inline constexpr std::uint64_t kNobodyWaits = 1ULL << 63;
+/// Alignment of ranges in the arena: enough for host memory that a buffer of any device uses.
+inline constexpr std::uint64_t kArenaAlignment = 4096;
 
 inline constexpr std::uint32_t kHelloMagic = 0x31434F57;  // "WOC1"
 inline constexpr std::uint16_t kVersion = 1;

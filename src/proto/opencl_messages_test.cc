@@ -164,7 +164,7 @@ TEST(OpenClMessages, GoldenBytesAreDecoded) {
     Header header;
     ASSERT_TRUE(ReadHeader(ByteView(golden).subspan(at), header));
     ASSERT_LE(header.size, golden.size() - at);
-    EXPECT_EQ(header.op, static_cast<std::uint16_t>(M::kOp));
+    EXPECT_EQ(header.op, M::kOp);
     M decoded;
     ASSERT_TRUE(Decode(ByteView(golden).subspan(at, header.size), decoded));
     EXPECT_EQ(EncodeWithoutThem(decoded), EncodeWithoutThem(Filled<M>()));
@@ -175,9 +175,7 @@ TEST(OpenClMessages, GoldenBytesAreDecoded) {
 
 TEST(OpenClMessages, EachHasAnOpOfItsOwn) {
   std::set<std::uint16_t> ops;
-  const auto add = [&]<typename M>(MessageType<M>) {
-    EXPECT_TRUE(ops.insert(static_cast<std::uint16_t>(M::kOp)).second);
-  };
+  const auto add = [&]<typename M>(MessageType<M>) { EXPECT_TRUE(ops.insert(M::kOp).second); };
   ForEachMessage<FromClient>(add);
   ForEachMessage<FromExecutor>(add);
 }

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of an OpenCL client that create, set and release objects. None has an answer. Rules: opencl_messages.h
+// Messages of an OpenCL client that create, set and release objects. None has an answer. Their numbers are 1 to 19.
+// Rules: opencl_messages.h
 #pragma once
 
+#include <tuple>
+
 #include "proto/opencl_codec.h"
-#include "proto/opencl_op.h"
 
 namespace weir::proto::cl {
 
 struct CreateContext {
-  static constexpr Op kOp = Op::kCreateContext;
+  static constexpr std::uint16_t kOp = 1;
   std::uint32_t id = 0;
   IdList devices{};
   static void Fields(auto& m, auto& f) { f(m.id, m.devices); }
 };
 
 struct CreateQueue {
-  static constexpr Op kOp = Op::kCreateQueue;
+  static constexpr std::uint16_t kOp = 2;
   std::uint32_t id = 0, context = 0, device = 0;
   std::uint64_t properties = 0;  // cl_command_queue_properties
   static void Fields(auto& m, auto& f) { f(m.id, m.context, m.device, m.properties); }
@@ -23,7 +25,7 @@ struct CreateQueue {
 
 /// [offset, offset + size) is the buffer's host range in the arena; its bytes are the buffer's initial contents.
 struct CreateBuffer {
-  static constexpr Op kOp = Op::kCreateBuffer;
+  static constexpr std::uint16_t kOp = 3;
   std::uint32_t id = 0, context = 0;
   std::uint64_t flags = 0;  // cl_mem_flags without the host-pointer flags
   std::uint64_t size = 0, offset = 0;
@@ -32,7 +34,7 @@ struct CreateBuffer {
 };
 
 struct CreateSubBuffer {
-  static constexpr Op kOp = Op::kCreateSubBuffer;
+  static constexpr std::uint16_t kOp = 4;
   std::uint32_t id = 0, parent = 0;
   std::uint64_t flags = 0, origin = 0, size = 0;
   static void Fields(auto& m, auto& f) { f(m.id, m.parent, m.flags, m.origin, m.size); }
@@ -40,7 +42,7 @@ struct CreateSubBuffer {
 
 /// `content`: tightly packed rows, or empty; with `ticket` its range is freed when it has been read.
 struct CreateImage {
-  static constexpr Op kOp = Op::kCreateImage;
+  static constexpr std::uint16_t kOp = 5;
   std::uint32_t id = 0, context = 0;
   std::uint64_t flags = 0;
   std::uint32_t channel_order = 0, channel_type = 0, type = 0;
@@ -55,22 +57,22 @@ struct CreateImage {
 };
 
 struct CreateSampler {
-  static constexpr Op kOp = Op::kCreateSampler;
+  static constexpr std::uint16_t kOp = 6;
   std::uint32_t id = 0, context = 0, normalized = 0, addressing = 0, filter = 0;
   static void Fields(auto& m, auto& f) { f(m.id, m.context, m.normalized, m.addressing, m.filter); }
 };
 
 struct CreateProgram {
-  static constexpr Op kOp = Op::kCreateProgram;
+  static constexpr std::uint16_t kOp = 7;
   std::uint32_t id = 0, context = 0;
   Blob source{};
   std::uint64_t ticket = 0;
   static void Fields(auto& m, auto& f) { f(m.id, m.context, m.source, m.ticket); }
 };
 
-/// The driver's binary for one device, as returned by kGetBinary.
+/// The driver's binary for one device, as returned by GetBinary.
 struct CreateProgramFromBinary {
-  static constexpr Op kOp = Op::kCreateProgramFromBinary;
+  static constexpr std::uint16_t kOp = 8;
   std::uint32_t id = 0, context = 0;
   IdList devices{};
   Blob binary{};
@@ -79,20 +81,20 @@ struct CreateProgramFromBinary {
 };
 
 struct CreateKernel {
-  static constexpr Op kOp = Op::kCreateKernel;
+  static constexpr std::uint16_t kOp = 9;
   std::uint32_t id = 0, program = 0;
   std::string_view name{};
   static void Fields(auto& m, auto& f) { f(m.id, m.program, m.name); }
 };
 
 struct CreateUserEvent {
-  static constexpr Op kOp = Op::kCreateUserEvent;
+  static constexpr std::uint16_t kOp = 10;
   std::uint32_t id = 0, context = 0;
   static void Fields(auto& m, auto& f) { f(m.id, m.context); }
 };
 
 struct SetUserEvent {
-  static constexpr Op kOp = Op::kSetUserEvent;
+  static constexpr std::uint16_t kOp = 11;
   std::uint32_t id = 0;
   std::int32_t status = 0;
   static void Fields(auto& m, auto& f) { f(m.id, m.status); }
@@ -101,7 +103,7 @@ struct SetUserEvent {
 enum class ArgKind : std::uint8_t { kData = 0, kObject = 1, kLocal = 2, kNull = 3 };
 
 struct SetArg {
-  static constexpr Op kOp = Op::kSetArg;
+  static constexpr std::uint16_t kOp = 12;
   std::uint32_t kernel = 0, index = 0;
   std::uint8_t kind = 0;     // ArgKind
   std::uint32_t object = 0;  // kObject: a memory object or a sampler
@@ -113,10 +115,14 @@ struct SetArg {
 /// The client has released an object of any kind; objects that use it keep it alive. `ticket`, if not 0, is returned in
 /// a Freed when a memory object has been destroyed, and its arena range is free.
 struct Release {
-  static constexpr Op kOp = Op::kRelease;
+  static constexpr std::uint16_t kOp = 13;
   std::uint32_t id = 0;
   std::uint64_t ticket = 0;
   static void Fields(auto& m, auto& f) { f(m.id, m.ticket); }
 };
+
+using AllObjectMessages =
+    std::tuple<CreateContext, CreateQueue, CreateBuffer, CreateSubBuffer, CreateImage, CreateSampler, CreateProgram,
+               CreateProgramFromBinary, CreateKernel, CreateUserEvent, SetUserEvent, SetArg, Release>;
 
 }  // namespace weir::proto::cl

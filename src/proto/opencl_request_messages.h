@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of an OpenCL client that ask for an answer (opencl_answer_messages.h). Rules: opencl_messages.h
+// Messages of an OpenCL client that ask for an answer (opencl_answer_messages.h). Each gets one Reply, or one of the
+// other answers. Their numbers are 50 to 99. Rules: opencl_messages.h
 #pragma once
 
+#include <tuple>
+
 #include "proto/opencl_codec.h"
-#include "proto/opencl_op.h"
 
 namespace weir::proto::cl {
 
@@ -18,7 +20,7 @@ struct IncludedFile {
 /// `options`: without the include paths, which are folders of the client; the files found there are in `headers`. The
 /// same holds for Compile.
 struct Build {
-  static constexpr Op kOp = Op::kBuild;
+  static constexpr std::uint16_t kOp = 50;
   std::uint32_t request = 0, program = 0;
   IdList devices{};  // empty: all devices of the program
   std::string_view options{};
@@ -28,7 +30,7 @@ struct Build {
 
 /// The program includes `header_programs[i]` as `header_names[i]`.
 struct Compile {
-  static constexpr Op kOp = Op::kCompile;
+  static constexpr std::uint16_t kOp = 51;
   std::uint32_t request = 0, program = 0;
   IdList devices{};
   std::string_view options{};
@@ -42,7 +44,7 @@ struct Compile {
 
 /// Creates program `id`.
 struct Link {
-  static constexpr Op kOp = Op::kLink;
+  static constexpr std::uint16_t kOp = 52;
   std::uint32_t request = 0, id = 0, context = 0;
   IdList devices{};
   std::string_view options{};
@@ -52,14 +54,14 @@ struct Link {
 
 /// The reply is the driver's binary.
 struct GetBinary {
-  static constexpr Op kOp = Op::kGetBinary;
+  static constexpr std::uint16_t kOp = 53;
   std::uint32_t request = 0, program = 0, device = 0;
   static void Fields(auto& m, auto& f) { f(m.request, m.program, m.device); }
 };
 
 /// Creates devices with the ids `first`, `first` + 1 ...; the reply is their DeviceFacts.
 struct CreateSubDevices {
-  static constexpr Op kOp = Op::kCreateSubDevices;
+  static constexpr std::uint16_t kOp = 54;
   std::uint32_t request = 0, device = 0, first = 0;
   NumberList<std::uint64_t> properties{};  // cl_device_partition_property as given, including the terminating 0
   static void Fields(auto& m, auto& f) { f(m.request, m.device, m.first, m.properties); }
@@ -67,32 +69,35 @@ struct CreateSubDevices {
 
 /// The reply is sent when all earlier commands are done; it has the first error of a command without an event.
 struct Finish {
-  static constexpr Op kOp = Op::kFinish;
+  static constexpr std::uint16_t kOp = 55;
   std::uint32_t request = 0, queue = 0;
   static void Fields(auto& m, auto& f) { f(m.request, m.queue); }
 };
 
 /// Requests an EventDone when this event has ended.
 struct Watch {
-  static constexpr Op kOp = Op::kWatch;
+  static constexpr std::uint16_t kOp = 56;
   std::uint32_t event = 0;
   static void Fields(auto& m, auto& f) { f(m.event); }
 };
 
 /// clGetKernelWorkGroupInfo for values that the build's reply lacks (sub-devices); the reply is the value's bytes.
 struct KernelWorkGroup {
-  static constexpr Op kOp = Op::kKernelWorkGroup;
+  static constexpr std::uint16_t kOp = 57;
   std::uint32_t request = 0, kernel = 0, device = 0, name = 0;
   static void Fields(auto& m, auto& f) { f(m.request, m.kernel, m.device, m.name); }
 };
 
 /// clGetSupportedImageFormats; the reply is pairs of 4-byte numbers.
 struct ImageFormats {
-  static constexpr Op kOp = Op::kImageFormats;
+  static constexpr std::uint16_t kOp = 58;
   std::uint32_t request = 0, context = 0;
   std::uint64_t flags = 0;
   std::uint32_t type = 0;
   static void Fields(auto& m, auto& f) { f(m.request, m.context, m.flags, m.type); }
 };
+
+using AllRequests =
+    std::tuple<Build, Compile, Link, GetBinary, CreateSubDevices, Finish, Watch, KernelWorkGroup, ImageFormats>;
 
 }  // namespace weir::proto::cl

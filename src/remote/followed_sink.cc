@@ -40,7 +40,7 @@ Status FollowedSink::Take(std::span<std::byte> message) {
     if (!followed_.log.FromExecutor(message)) return Fail(Errc::kProtocol, "a message that no executor sends");
     followed_.changed.notify_all();
     if (own) return Ok();
-    if (header.op == static_cast<std::uint16_t>(cl::Op::kEventDone)) MoveTimes(message, ahead_ns_);
+    if (header.op == cl::EventDone::kOp) MoveTimes(message, ahead_ns_);
   }
   return LineSink::Take(message);
 }
@@ -48,9 +48,9 @@ Status FollowedSink::Take(std::span<std::byte> message) {
 /// Whether the message belongs to a migration and not to the client; an answer to a migration's request is recorded.
 /// Also collects the platform's facts from the reply to request 0.
 bool FollowedSink::TakeOwn(const cl::Header& header, std::span<const std::byte> message) {
-  if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return notices_are_nobodys_;
+  if (header.op == cl::Notice::kOp) return notices_are_nobodys_;
   cl::Reply reply;
-  if (header.op != static_cast<std::uint16_t>(cl::Op::kReply) || !cl::Decode(message, reply)) return false;
+  if (header.op != cl::Reply::kOp || !cl::Decode(message, reply)) return false;
   if (reply.request == 0 && !followed_.facts_complete) {
     followed_.facts.insert(followed_.facts.end(), reply.part.begin(), reply.part.end());
     followed_.facts_complete = reply.more == 0;

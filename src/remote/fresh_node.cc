@@ -55,10 +55,10 @@ Status FreshNode::Take(std::span<std::byte> message) {
   cl::Header header;
   cl::Reply reply;
   if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "a malformed message");
-  if (header.op == static_cast<std::uint16_t>(cl::Op::kNotice)) return Ok();
+  if (header.op == cl::Notice::kOp) return Ok();
   kept_bytes_ += message.size();
   if (kept_bytes_ > kKeptBytesMax) return Fail(Errc::kProtocol, "the new node sends more messages than a move needs");
-  if (header.op != static_cast<std::uint16_t>(cl::Op::kReply)) {
+  if (header.op != cl::Reply::kOp) {
     late_.emplace_back(message.begin(), message.end());
     return Ok();
   }

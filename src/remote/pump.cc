@@ -146,7 +146,7 @@ Status OutPump::Note(std::span<const std::byte> message, bool& passed_on) {
     return status;
   }
   cl::Header header;
-  if (!cl::ReadHeader(message, header) || header.op != static_cast<std::uint16_t>(cl::Op::kArrived)) return Ok();
+  if (!cl::ReadHeader(message, header) || header.op != cl::Arrived::kOp) return Ok();
   cl::Arrived arrived;
   if (!cl::Decode(message, arrived)) return Fail(Errc::kProtocol, "a malformed Arrived");
   passed_on = false;

@@ -298,8 +298,8 @@ TEST(Pump, TheLongestMessagesPassAlsoWhereOneGoesAheadOfThem) {
     cl::Header header;
     const std::vector<std::byte> message = ReceiveFrom(to.other);
     ASSERT_TRUE(cl::ReadHeader(message, header));
-    if (header.op == static_cast<std::uint16_t>(cl::Op::kFinish)) ++finishes;
-    if (header.op != static_cast<std::uint16_t>(cl::Op::kRelease)) continue;
+    if (header.op == cl::Finish::kOp) ++finishes;
+    if (header.op != cl::Release::kOp) continue;
     EXPECT_EQ(++releases, finishes) << "a Finish goes ahead of each";
     EXPECT_EQ(message.size(), cl::kMessageBytesMax);
   }

@@ -48,8 +48,7 @@ class FollowedConnection {
       wire::Freed told;
       wire::Header header;
       wire::ReadHeader(answer, header);
-      if (header.op == static_cast<std::uint16_t>(wire::Op::kFreed) && wire::Decode(answer, told))
-        freed.insert(told.ticket);
+      if (header.op == wire::Freed::kOp && wire::Decode(answer, told)) freed.insert(told.ticket);
       to_client.push_back(std::move(answer));
     }
   }
@@ -92,8 +91,7 @@ class FollowedConnection {
       wire::Header header;
       wire::Reply reply;
       wire::ReadHeader(message, header);
-      if (header.op == static_cast<std::uint16_t>(wire::Op::kReply) && wire::Decode(message, reply))
-        answered[reply.request] = reply.status;
+      if (header.op == wire::Reply::kOp && wire::Decode(message, reply)) answered[reply.request] = reply.status;
     }
     return std::ranges::all_of(replay.answers,
                                [&](const auto& answer) { return answered[answer.request] == answer.status; });

@@ -73,30 +73,30 @@ class ModelExecutor {
   void Handle(wire::ByteView message) {
     wire::Header header;
     if (!wire::ReadHeader(message, header)) return;
-    switch (static_cast<wire::Op>(header.op)) {
-      case wire::Op::kCreateContext: return On<wire::CreateContext>(message);
-      case wire::Op::kCreateQueue: return On<wire::CreateQueue>(message);
-      case wire::Op::kCreateBuffer: return On<wire::CreateBuffer>(message);
-      case wire::Op::kCreateSubBuffer: return On<wire::CreateSubBuffer>(message);
-      case wire::Op::kCreateImage: return On<wire::CreateImage>(message);
-      case wire::Op::kCreateSampler: return On<wire::CreateSampler>(message);
-      case wire::Op::kCreateProgram: return On<wire::CreateProgram>(message);
-      case wire::Op::kCreateProgramFromBinary: return On<wire::CreateProgramFromBinary>(message);
-      case wire::Op::kCreateKernel: return On<wire::CreateKernel>(message);
-      case wire::Op::kCreateUserEvent: return On<wire::CreateUserEvent>(message);
-      case wire::Op::kSetUserEvent: return On<wire::SetUserEvent>(message);
-      case wire::Op::kSetArg: return On<wire::SetArg>(message);
-      case wire::Op::kRelease: return On<wire::Release>(message);
-      case wire::Op::kNdRange: return On<wire::NdRange>(message);
-      case wire::Op::kWriteBuffer: return On<wire::WriteBuffer>(message);
-      case wire::Op::kCopyBuffer: return On<wire::CopyBuffer>(message);
-      case wire::Op::kMarker: return On<wire::Marker>(message);
-      case wire::Op::kBuild: return On<wire::Build>(message);
-      case wire::Op::kCompile: return On<wire::Compile>(message);
-      case wire::Op::kLink: return On<wire::Link>(message);
-      case wire::Op::kCreateSubDevices: return On<wire::CreateSubDevices>(message);
-      case wire::Op::kFinish: return On<wire::Finish>(message);
-      case wire::Op::kWatch: return On<wire::Watch>(message);
+    switch (header.op) {
+      case wire::CreateContext::kOp: return On<wire::CreateContext>(message);
+      case wire::CreateQueue::kOp: return On<wire::CreateQueue>(message);
+      case wire::CreateBuffer::kOp: return On<wire::CreateBuffer>(message);
+      case wire::CreateSubBuffer::kOp: return On<wire::CreateSubBuffer>(message);
+      case wire::CreateImage::kOp: return On<wire::CreateImage>(message);
+      case wire::CreateSampler::kOp: return On<wire::CreateSampler>(message);
+      case wire::CreateProgram::kOp: return On<wire::CreateProgram>(message);
+      case wire::CreateProgramFromBinary::kOp: return On<wire::CreateProgramFromBinary>(message);
+      case wire::CreateKernel::kOp: return On<wire::CreateKernel>(message);
+      case wire::CreateUserEvent::kOp: return On<wire::CreateUserEvent>(message);
+      case wire::SetUserEvent::kOp: return On<wire::SetUserEvent>(message);
+      case wire::SetArg::kOp: return On<wire::SetArg>(message);
+      case wire::Release::kOp: return On<wire::Release>(message);
+      case wire::NdRange::kOp: return On<wire::NdRange>(message);
+      case wire::WriteBuffer::kOp: return On<wire::WriteBuffer>(message);
+      case wire::CopyBuffer::kOp: return On<wire::CopyBuffer>(message);
+      case wire::Marker::kOp: return On<wire::Marker>(message);
+      case wire::Build::kOp: return On<wire::Build>(message);
+      case wire::Compile::kOp: return On<wire::Compile>(message);
+      case wire::Link::kOp: return On<wire::Link>(message);
+      case wire::CreateSubDevices::kOp: return On<wire::CreateSubDevices>(message);
+      case wire::Finish::kOp: return On<wire::Finish>(message);
+      case wire::Watch::kOp: return On<wire::Watch>(message);
       default: return;
     }
   }

@@ -92,7 +92,7 @@ class OnTwoExecutors : public ::testing::Test {
       wire::Header header;
       wire::ReadHeader(question, header);
       old_client().SendBytes(question);
-      if (header.op == static_cast<std::uint16_t>(wire::Op::kFinish)) {
+      if (header.op == wire::Finish::kOp) {
         ASSERT_TRUE(wire::Decode(question, finish));
         TellAnswer(finish.request, old_client().AnswerTo(finish.request));
       } else {

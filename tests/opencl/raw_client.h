@@ -95,26 +95,26 @@ class RawClient {
     proto::cl::Freed freed;
     proto::cl::Notice notice;
     proto::cl::Arrived has_arrived;
-    switch (static_cast<proto::cl::Op>(header.op)) {
-      case proto::cl::Op::kReply:
+    switch (header.op) {
+      case proto::cl::Reply::kOp:
         EXPECT_TRUE(proto::cl::Decode(*message, reply));
         parts_.insert(parts_.end(), reply.part.begin(), reply.part.end());
         if (reply.more == 0) answers_[reply.request] = {reply.status, std::exchange(parts_, {})};
         break;
-      case proto::cl::Op::kEventDone:
+      case proto::cl::EventDone::kOp:
         EXPECT_TRUE(proto::cl::Decode(*message, done));
         ended_[done.event] = done;
         ended_in_order.push_back(done.event);
         break;
-      case proto::cl::Op::kFreed:
+      case proto::cl::Freed::kOp:
         EXPECT_TRUE(proto::cl::Decode(*message, freed));
         ++freed_[freed.ticket];
         break;
-      case proto::cl::Op::kNotice:
+      case proto::cl::Notice::kOp:
         EXPECT_TRUE(proto::cl::Decode(*message, notice));
         notices.emplace_back(notice.text);
         break;
-      case proto::cl::Op::kArrived:
+      case proto::cl::Arrived::kOp:
         EXPECT_TRUE(proto::cl::Decode(*message, has_arrived));
         arrived.emplace_back(has_arrived.offset, has_arrived.size);
         arrivals.push_back(has_arrived);

@@ -119,18 +119,18 @@ Status Peer::Receive() {
   wire::Reply reply;
   wire::Notice notice;
   bool understood = wire::ReadHeader(message, header);
-  switch (understood ? static_cast<wire::Op>(header.op) : wire::Op{}) {
-    case wire::Op::kReply:
+  switch (understood ? header.op : std::uint16_t{0}) {
+    case wire::Reply::kOp:
       understood = wire::Decode(message, reply);
       if (!understood) break;
       if (reply.request == 0) facts_.insert(facts_.end(), reply.part.begin(), reply.part.end());
       if (reply.more == 0) answers_[reply.request] = reply.status;
       break;
-    case wire::Op::kNotice:
+    case wire::Notice::kOp:
       understood = wire::Decode(message, notice);
       if (understood) notice_ = notice.text;
       break;
-    case wire::Op::kEventDone: {
+    case wire::EventDone::kOp: {
       wire::EventDone done;
       understood = wire::Decode(message, done);
       if (understood) done_[done.event] = done;

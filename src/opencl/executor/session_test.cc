@@ -330,7 +330,7 @@ TEST_F(SessionOfTimedKernels, TheTimesOfALongLaunchAreThoseOfAllItsPieces) {
     ASSERT_TRUE(message && !message->empty()) << "the event has ended";
     wire::Header header;
     wire::ReadHeader(*message, header);
-    if (header.op == static_cast<std::uint16_t>(wire::Op::kEventDone)) ASSERT_TRUE(wire::Decode(*message, done));
+    if (header.op == wire::EventDone::kOp) ASSERT_TRUE(wire::Decode(*message, done));
   }
   EXPECT_EQ(done.end_ns - done.start_ns, static_cast<std::uint64_t>(TimedKernels::launches * TimedKernels::kEachNs));
   EXPECT_EQ(done.queued_ns, done.start_ns);

@@ -32,7 +32,7 @@
 #include "opencl/icd/object.h"
 #include "platform/clock.h"
 #include "platform/mutex.h"
-#include "proto/opencl_messages.h"
+#include "proto/opencl_message_list.h"
 
 namespace weir::opencl::icd {
 
@@ -99,6 +99,7 @@ class Link {
     /// Waits for room. False: the connection is lost, or the message exceeds the maximum length.
     template <typename M>
     bool Send(const M& message) {
+      static_assert(wire::kIsIn<M, wire::FromClient>, "the message is in no list of proto/opencl_*_messages.h");
       const std::size_t bytes = wire::SizeOf(message);
       std::byte* into = Reserve(bytes);
       if (into == nullptr) return false;

@@ -116,18 +116,18 @@ void Link::Dispatch(std::span<const std::byte> message) {
   wire::Header header;
   bool good = wire::ReadHeader(message, header);
   if (good) {
-    switch (static_cast<wire::Op>(header.op)) {
-      case wire::Op::kReply:
+    switch (header.op) {
+      case wire::Reply::kOp:
         if (wire::Reply reply; (good = DecodeAs(message, reply))) OnReply(reply);
         break;
-      case wire::Op::kEventDone:
+      case wire::EventDone::kOp:
         if (wire::EventDone done; (good = DecodeAs(message, done))) OnEventDone(done);
         break;
-      case wire::Op::kFreed:
+      case wire::Freed::kOp:
         if (wire::Freed freed; (good = DecodeAs(message, freed))) OnFreed(freed.ticket);
         break;
-      case wire::Op::kArrived: break;  // for relays (docs/network.md); this connection is not a remote one
-      case wire::Op::kNotice:
+      case wire::Arrived::kOp: break;  // for relays (docs/network.md); this connection is not a remote one
+      case wire::Notice::kOp:
         if (wire::Notice notice; (good = DecodeAs(message, notice))) OnNotice(notice);
         break;
       default: good = (header.flags & wire::kMayIgnore) != 0;

@@ -53,18 +53,18 @@ bool ObjectLog::FromExecutor(ByteView message) {
   wire::Reply reply;
   wire::EventDone done;
   wire::Freed freed;
-  switch (static_cast<wire::Op>(header.op)) {
-    case wire::Op::kReply: return wire::Decode(message, reply) && Answered(reply);
-    case wire::Op::kEventDone:
+  switch (header.op) {
+    case wire::Reply::kOp: return wire::Decode(message, reply) && Answered(reply);
+    case wire::EventDone::kOp:
       if (!wire::Decode(message, done)) return false;
       Ended(done);
       return true;
-    case wire::Op::kFreed:
+    case wire::Freed::kOp:
       if (!wire::Decode(message, freed)) return false;
       Freed(freed.ticket);
       return true;
-    case wire::Op::kNotice:
-    case wire::Op::kArrived: return true;
+    case wire::Notice::kOp:
+    case wire::Arrived::kOp: return true;
     default: return (header.flags & wire::kMayIgnore) != 0;
   }
 }

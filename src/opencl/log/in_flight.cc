@@ -15,8 +15,8 @@ using logged::Slot;
 std::optional<ObjectLog::Message> ObjectLog::Ahead(ByteView message) {
   wire::Header header;
   wire::Release release;
-  if (!wire::ReadHeader(message, header) || header.op != static_cast<std::uint16_t>(wire::Op::kRelease) ||
-      header.size > message.size() || !wire::Decode(message.first(header.size), release))
+  if (!wire::ReadHeader(message, header) || header.op != wire::Release::kOp || header.size > message.size() ||
+      !wire::Decode(message.first(header.size), release))
     return std::nullopt;
   const ObjectRef queue = Find(Kind::kQueue, release.id);
   if (!queue || queue->issued == queue->ended || queue->finish_asked == queue->issued) return std::nullopt;
@@ -41,12 +41,12 @@ bool ObjectLog::IsOwn(ByteView message) const {
   if (!wire::ReadHeader(message, header) || header.size > message.size()) return false;
   wire::Reply reply;
   wire::EventDone done;
-  if (header.op == static_cast<std::uint16_t>(wire::Op::kReply) && wire::Decode(message.first(header.size), reply)) {
+  if (header.op == wire::Reply::kOp && wire::Decode(message.first(header.size), reply)) {
     const auto found = requests_.find(reply.request);
     return found != requests_.end() && found->second.own;
   }
-  return header.op == static_cast<std::uint16_t>(wire::Op::kEventDone) &&
-         wire::Decode(message.first(header.size), done) && own_watches_.contains(done.event);
+  return header.op == wire::EventDone::kOp && wire::Decode(message.first(header.size), done) &&
+         own_watches_.contains(done.event);
 }
 
 std::vector<ObjectLog::Message> ObjectLog::Questions() {

@@ -24,7 +24,7 @@ using Bytes = std::vector<std::byte>;
 
 /// A message without its contents, which are kept separately in the order of its blobs.
 struct Record {
-  wire::Op op{};
+  std::uint16_t op = 0;
   Bytes message;
   std::vector<ObjectRef> needs;  // named objects, in the order of EachReference; null: the object did not exist
   std::vector<Bytes> contents;

@@ -248,8 +248,7 @@ class MadeAheadOn {
       wire::Header header;
       wire::Reply reply;
       wire::ReadHeader(message, header);
-      if (header.op == static_cast<std::uint16_t>(wire::Op::kReply) && wire::Decode(message, reply) &&
-          reply.request == expected.request)
+      if (header.op == wire::Reply::kOp && wire::Decode(message, reply) && reply.request == expected.request)
         answered = reply.status == expected.status;
     }
     EXPECT_TRUE(answered) << expected.request;

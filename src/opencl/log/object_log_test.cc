@@ -52,12 +52,12 @@ class ObjectLogOf : public ::testing::Test {
     connection.ReplayInto(fresh);
     EXPECT_EQ(fresh.executor.Describe(), connection.executor.Describe());
   }
-  std::size_t Replayed(wire::Op op) {
+  std::size_t Replayed(std::uint16_t op) {
     std::size_t count = 0;
     for (const auto& message : connection.MakeReplay().messages) {
       wire::Header header;
       wire::ReadHeader(message, header);
-      count += header.op == static_cast<std::uint16_t>(op) ? 1 : 0;
+      count += header.op == op ? 1 : 0;
     }
     return count;
   }
@@ -97,15 +97,15 @@ TEST_F(ObjectLogOf, AKernelKeepsItsProgramAndTheLastOfEachArgument) {
   }
   Release(kProgram);
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kSetArg), 4U);
-  EXPECT_EQ(Replayed(wire::Op::kRelease), 1U);
+  EXPECT_EQ(Replayed(wire::SetArg::kOp), 4U);
+  EXPECT_EQ(Replayed(wire::Release::kOp), 1U);
   Release(kBuffer);
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kSetArg), 3U);
+  EXPECT_EQ(Replayed(wire::SetArg::kOp), 3U);
   SetArg(kKernel, 0, 77);  // there is no such object
   ExpectSame();
   Release(kKernel);
-  EXPECT_EQ(Replayed(wire::Op::kBuild), 0U);
+  EXPECT_EQ(Replayed(wire::Build::kOp), 0U);
 }
 
 TEST_F(ObjectLogOf, ABadArgumentIsReplayedUntilItIsSet) {
@@ -117,27 +117,27 @@ TEST_F(ObjectLogOf, ABadArgumentIsReplayedUntilItIsSet) {
   SetArg(kKernel, 0, 77);  // there is no such object
   SetArg(kKernel, 1, kBuffer);
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kSetArg), 3U);
+  EXPECT_EQ(Replayed(wire::SetArg::kOp), 3U);
   SetArg(kKernel, 0, kBuffer);
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kSetArg), 2U);
+  EXPECT_EQ(Replayed(wire::SetArg::kOp), 2U);
   SetArg(kKernel, 5'000, kBuffer);  // beyond all arguments
   SetArg(kKernel, 0, kBuffer);
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kSetArg), 3U);
+  EXPECT_EQ(Replayed(wire::SetArg::kOp), 3U);
 }
 
 TEST_F(ObjectLogOf, OnlyBuildsThatStillCountAreReplayed) {
   MakeProgram(kProgram, "source");
   for (int i = 0; i < 10; ++i) Build(kProgram, "-DN=" + std::to_string(i));
-  EXPECT_EQ(Replayed(wire::Op::kBuild), 1U);
+  EXPECT_EQ(Replayed(wire::Build::kOp), 1U);
   ExpectSame();
   Build(kProgram, "refuse");
-  EXPECT_EQ(Replayed(wire::Op::kBuild), 1U);
+  EXPECT_EQ(Replayed(wire::Build::kOp), 1U);
   ExpectSame();
   Build(kProgram, "fail");
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kBuild), 0U);
+  EXPECT_EQ(Replayed(wire::Build::kOp), 0U);
 }
 
 TEST_F(ObjectLogOf, ALinkedProgramIsMadeOfWhatItsInputsWereThen) {
@@ -149,14 +149,14 @@ TEST_F(ObjectLogOf, ALinkedProgramIsMadeOfWhatItsInputsWereThen) {
   connection.Send(wire::Link{.request = ++request, .id = 21, .context = kContext, .programs = wire::IdList(inputs, 2)});
   Compile(kProgram, "-DNEW");
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kCompile), 3U);
+  EXPECT_EQ(Replayed(wire::Compile::kOp), 3U);
   Release(20);
   ExpectSame();
   Release(kProgram);
   connection.Send(wire::CreateKernel{.id = kProgram, .program = 21, .name = "k"});
   Release(21);
   ExpectSame();
-  EXPECT_EQ(Replayed(wire::Op::kCompile), 2U);
+  EXPECT_EQ(Replayed(wire::Compile::kOp), 2U);
 }
 
 TEST_F(ObjectLogOf, ABuildThatFailedUndoesALink) {
@@ -232,7 +232,7 @@ TEST_F(ObjectLogOf, PartsOfADeviceKeepTheirIds) {
   Release(kDevice);
   ExpectSame();
   Release(12);
-  EXPECT_EQ(Replayed(wire::Op::kCreateSubDevices), 0U);
+  EXPECT_EQ(Replayed(wire::CreateSubDevices::kOp), 0U);
   connection.Send(wire::CreateContext{.id = kDevice, .devices = {}});
   ExpectSame();
 }

@@ -73,21 +73,20 @@ class Rewriter {
   }
   /// Nullopt: no room for the contents.
   std::optional<Message> Write(const logged::Record& record, std::uint32_t id, std::uint32_t request) const {
-    using wire::Op;
     switch (record.op) {
-      case Op::kCreateContext: return WriteAs<wire::CreateContext>(record, id, request);
-      case Op::kCreateQueue: return WriteAs<wire::CreateQueue>(record, id, request);
-      case Op::kCreateBuffer: return WriteAs<wire::CreateBuffer>(record, id, request);
-      case Op::kCreateSubBuffer: return WriteAs<wire::CreateSubBuffer>(record, id, request);
-      case Op::kCreateImage: return WriteAs<wire::CreateImage>(record, id, request);
-      case Op::kCreateSampler: return WriteAs<wire::CreateSampler>(record, id, request);
-      case Op::kCreateProgram: return WriteAs<wire::CreateProgram>(record, id, request);
-      case Op::kCreateProgramFromBinary: return WriteAs<wire::CreateProgramFromBinary>(record, id, request);
-      case Op::kCreateKernel: return WriteAs<wire::CreateKernel>(record, id, request);
-      case Op::kBuild: return WriteAs<wire::Build>(record, id, request);
-      case Op::kCompile: return WriteAs<wire::Compile>(record, id, request);
-      case Op::kLink: return WriteAs<wire::Link>(record, id, request);
-      case Op::kCreateSubDevices: return WriteAs<wire::CreateSubDevices>(record, id, request);
+      case wire::CreateContext::kOp: return WriteAs<wire::CreateContext>(record, id, request);
+      case wire::CreateQueue::kOp: return WriteAs<wire::CreateQueue>(record, id, request);
+      case wire::CreateBuffer::kOp: return WriteAs<wire::CreateBuffer>(record, id, request);
+      case wire::CreateSubBuffer::kOp: return WriteAs<wire::CreateSubBuffer>(record, id, request);
+      case wire::CreateImage::kOp: return WriteAs<wire::CreateImage>(record, id, request);
+      case wire::CreateSampler::kOp: return WriteAs<wire::CreateSampler>(record, id, request);
+      case wire::CreateProgram::kOp: return WriteAs<wire::CreateProgram>(record, id, request);
+      case wire::CreateProgramFromBinary::kOp: return WriteAs<wire::CreateProgramFromBinary>(record, id, request);
+      case wire::CreateKernel::kOp: return WriteAs<wire::CreateKernel>(record, id, request);
+      case wire::Build::kOp: return WriteAs<wire::Build>(record, id, request);
+      case wire::Compile::kOp: return WriteAs<wire::Compile>(record, id, request);
+      case wire::Link::kOp: return WriteAs<wire::Link>(record, id, request);
+      case wire::CreateSubDevices::kOp: return WriteAs<wire::CreateSubDevices>(record, id, request);
       default: return std::nullopt;
     }
   }
@@ -147,7 +146,7 @@ class Writing {
   void Send(Message message) { replay.messages.push_back(std::move(message)); }
 
   bool Add(const Object* object) {
-    const bool linked = object->made.op == wire::Op::kLink;
+    const bool linked = object->made.op == wire::Link::kOp;
     if (linked && object->status == CL_SUCCESS) built_.insert(object);
     return AddRecord(object->made, NameOf(object), linked, object->status);
   }
@@ -385,7 +384,7 @@ std::vector<std::pair<ObjectLog::Standing, ObjectLog::Standing>> ObjectLog::Prog
 std::optional<ObjectLog::Replay> ObjectLog::BuilderOf(Standing& program, std::uint32_t first_request,
                                                       const Place& place) const {
   const Object* object = Stands(program) ? Look(Kind::kProgram, program.id) : nullptr;
-  if (object == nullptr || object->failed || object->made.op == wire::Op::kLink) return std::nullopt;
+  if (object == nullptr || object->failed || object->made.op == wire::Link::kOp) return std::nullopt;
   logged::Names names{{object, program.id}};
   const auto stands = [&](const ObjectRef& need) {
     const bool there = need && !need->partition && Stands({.id = need->id, .number = need->at});
