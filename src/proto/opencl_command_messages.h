@@ -3,7 +3,7 @@
 // opencl_messages.h
 //
 // A command is declared here, and nowhere else: its number, its fields, the object that it writes to, and its place in
-// the list at the end.
+// one of the lists at the end, from which the executor's handlers are declared.
 #pragma once
 
 #include <tuple>
@@ -203,8 +203,20 @@ struct Flush {
   static void Fields(auto& m, auto& f) { f(m.queue); }
 };
 
-using AllCommands = std::tuple<NdRange, WriteBuffer, ReadBuffer, CopyBuffer, FillBuffer, WriteBufferRect,
-                               ReadBufferRect, CopyBufferRect, WriteImage, ReadImage, CopyImage, FillImage,
-                               CopyImageToBuffer, CopyBufferToImage, Marker, Barrier, Migrate, Flush>;
+// -- Lists of the commands -------------------------------------------------------------------------------------------
+
+// Formatted by hand, because clang-format's result is not stable here.
+// clang-format off
+/// Commands that transfer contents of buffers and images.
+#define WEIR_CL_TRANSFERS(X) \
+  X(WriteBuffer) X(ReadBuffer) X(CopyBuffer) X(FillBuffer) X(WriteBufferRect) X(ReadBufferRect) X(CopyBufferRect) \
+  X(WriteImage) X(ReadImage) X(CopyImage) X(FillImage) X(CopyImageToBuffer) X(CopyBufferToImage)
+/// Commands that order others.
+#define WEIR_CL_ORDERS(X) X(Marker) X(Barrier) X(Migrate) X(Flush)
+// clang-format on
+
+#define WEIR_CL_LISTED(M) , M
+using AllCommands = std::tuple<NdRange WEIR_CL_TRANSFERS(WEIR_CL_LISTED) WEIR_CL_ORDERS(WEIR_CL_LISTED)>;
+#undef WEIR_CL_LISTED
 
 }  // namespace weir::proto::cl

@@ -13,6 +13,7 @@
 #include "opencl/executor/partitioned_launches.h"
 #include "opencl/executor/shared.h"
 #include "opencl/executor/slices.h"
+#include "proto/opencl_command_messages.h"
 
 namespace weir::opencl {
 
@@ -35,10 +36,10 @@ class CommandMessages {
   CommandMessages& operator=(const CommandMessages&) = delete;
 
   void Do(const proto::cl::NdRange& m);
-  void Do(const proto::cl::Marker& m);
-  void Do(const proto::cl::Barrier& m);
-  void Do(const proto::cl::Migrate& m);
-  void Do(const proto::cl::Flush& m);
+  // One for each of these commands; without a definition the executor does not link.
+#define WEIR_DO(Message) void Do(const proto::cl::Message& m);
+  WEIR_CL_ORDERS(WEIR_DO)
+#undef WEIR_DO
   void Do(const proto::cl::Finish& m);
   void Do(const proto::cl::Watch& m);
 

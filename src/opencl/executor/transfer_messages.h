@@ -10,6 +10,7 @@
 #include "opencl/executor/command_memory.h"
 #include "opencl/executor/commands.h"
 #include "opencl/executor/partitioned_launches.h"
+#include "proto/opencl_command_messages.h"
 
 namespace weir::opencl {
 
@@ -21,19 +22,10 @@ class TransferMessages {
   TransferMessages(const TransferMessages&) = delete;
   TransferMessages& operator=(const TransferMessages&) = delete;
 
-  void Do(const proto::cl::WriteBuffer& m);
-  void Do(const proto::cl::ReadBuffer& m);
-  void Do(const proto::cl::CopyBuffer& m);
-  void Do(const proto::cl::FillBuffer& m);
-  void Do(const proto::cl::WriteBufferRect& m);
-  void Do(const proto::cl::ReadBufferRect& m);
-  void Do(const proto::cl::CopyBufferRect& m);
-  void Do(const proto::cl::WriteImage& m);
-  void Do(const proto::cl::ReadImage& m);
-  void Do(const proto::cl::CopyImage& m);
-  void Do(const proto::cl::FillImage& m);
-  void Do(const proto::cl::CopyImageToBuffer& m);
-  void Do(const proto::cl::CopyBufferToImage& m);
+  // One for each of these commands; without a definition the executor does not link.
+#define WEIR_DO(Message) void Do(const proto::cl::Message& m);
+  WEIR_CL_TRANSFERS(WEIR_DO)
+#undef WEIR_DO
 
  private:
   /// Reports `what` to a remote client when `read` has ended.
