@@ -57,43 +57,7 @@ cl_icd_dispatch MakeDispatch() {
   WEIR_ENTRY_POINTS(WEIR_SLOT)
 #undef WEIR_SLOT
 #define WEIR_ABSENT(name, code) table.cl##name = &Absent<cl_api_cl##name, code>::Call;
-  WEIR_ABSENT(EnqueueNativeKernel, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateProgramWithBuiltInKernels, CL_INVALID_VALUE)
-  WEIR_ABSENT(CreatePipe, CL_INVALID_OPERATION)
-  WEIR_ABSENT(GetPipeInfo, CL_INVALID_MEM_OBJECT)
-  WEIR_ABSENT(SVMAlloc, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueSVMFree, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueSVMMemcpy, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueSVMMemFill, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueSVMMap, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueSVMUnmap, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueSVMMigrateMem, CL_INVALID_OPERATION)
-  WEIR_ABSENT(SetKernelArgSVMPointer, CL_INVALID_OPERATION)
-  WEIR_ABSENT(SetKernelExecInfo, CL_INVALID_OPERATION)
-  WEIR_ABSENT(GetKernelSubGroupInfo, CL_INVALID_OPERATION)
-  WEIR_ABSENT(GetKernelSubGroupInfoKHR, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateProgramWithIL, CL_INVALID_OPERATION)
-  WEIR_ABSENT(SetDefaultDeviceCommandQueue, CL_INVALID_OPERATION)
-  WEIR_ABSENT(SetProgramReleaseCallback, CL_INVALID_OPERATION)
-  WEIR_ABSENT(SetProgramSpecializationConstant, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateFromGLBuffer, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateFromGLTexture, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateFromGLTexture2D, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateFromGLTexture3D, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateFromGLRenderbuffer, CL_INVALID_OPERATION)
-  WEIR_ABSENT(GetGLObjectInfo, CL_INVALID_GL_OBJECT)
-  WEIR_ABSENT(GetGLTextureInfo, CL_INVALID_GL_OBJECT)
-  WEIR_ABSENT(EnqueueAcquireGLObjects, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueReleaseGLObjects, CL_INVALID_OPERATION)
-  WEIR_ABSENT(GetGLContextInfoKHR, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateEventFromGLsyncKHR, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateSubDevicesEXT, CL_INVALID_OPERATION)
-  WEIR_ABSENT(RetainDeviceEXT, CL_INVALID_OPERATION)
-  WEIR_ABSENT(ReleaseDeviceEXT, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateFromEGLImageKHR, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueAcquireEGLObjectsKHR, CL_INVALID_OPERATION)
-  WEIR_ABSENT(EnqueueReleaseEGLObjectsKHR, CL_INVALID_OPERATION)
-  WEIR_ABSENT(CreateEventFromEGLSyncKHR, CL_INVALID_OPERATION)
+  WEIR_ABSENT_ENTRY_POINTS(WEIR_ABSENT)
 #undef WEIR_ABSENT
   table.clSVMFree = [](cl_context, void*) {};
 #define WEIR_FOREIGN(name, function) \
@@ -148,6 +112,14 @@ enum {
 #undef WEIR_CL_SLOT
 #undef WEIR_CL_HIDDEN
 static_assert(sizeof(cl_icd_dispatch) == kEnd * sizeof(void*));
+
+// clSVMFree, and the functions of other systems' graphics.
+constexpr int kOtherSlots = 1 + 16;
+#define WEIR_ONE(...) +1
+constexpr int kListedSlots = WEIR_ENTRY_POINTS(WEIR_ONE) WEIR_ABSENT_ENTRY_POINTS(WEIR_ONE);
+#undef WEIR_ONE
+static_assert(kListedSlots + kOtherSlots == static_cast<int>(kEnd),
+              "a function is in none of the lists of entry_points.h, or in two");
 }  // namespace order
 
 namespace api {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenCL functions that this library implements, in the order of the dispatch table. dispatch.cc fills the other
-// slots with functions that report a missing feature. A definition whose type differs from the table's does not link.
+// The OpenCL functions that this library implements, in the order of the dispatch table, and those that report a
+// missing feature. dispatch.cc fills the other slots. A definition whose type differs from the table's does not link.
 #pragma once
 
 #include <type_traits>
@@ -30,6 +30,28 @@
   X(GetExtensionFunctionAddressForPlatform) X(CreateCommandQueueWithProperties) X(CreateSamplerWithProperties) \
   X(CloneKernel) X(GetDeviceAndHostTimer) X(GetHostTimer) X(CreateBufferWithProperties) \
   X(CreateImageWithProperties) X(SetContextDestructorCallback)
+
+/// Functions of features that are missing, with the error that each returns. A function that gets an implementation
+/// moves to the list above.
+#define WEIR_ABSENT_ENTRY_POINTS(X) \
+  X(EnqueueNativeKernel, CL_INVALID_OPERATION) X(CreateProgramWithBuiltInKernels, CL_INVALID_VALUE) \
+  X(CreatePipe, CL_INVALID_OPERATION) X(GetPipeInfo, CL_INVALID_MEM_OBJECT) X(SVMAlloc, CL_INVALID_OPERATION) \
+  X(EnqueueSVMFree, CL_INVALID_OPERATION) X(EnqueueSVMMemcpy, CL_INVALID_OPERATION) \
+  X(EnqueueSVMMemFill, CL_INVALID_OPERATION) X(EnqueueSVMMap, CL_INVALID_OPERATION) \
+  X(EnqueueSVMUnmap, CL_INVALID_OPERATION) X(EnqueueSVMMigrateMem, CL_INVALID_OPERATION) \
+  X(SetKernelArgSVMPointer, CL_INVALID_OPERATION) X(SetKernelExecInfo, CL_INVALID_OPERATION) \
+  X(GetKernelSubGroupInfo, CL_INVALID_OPERATION) X(GetKernelSubGroupInfoKHR, CL_INVALID_OPERATION) \
+  X(CreateProgramWithIL, CL_INVALID_OPERATION) X(SetDefaultDeviceCommandQueue, CL_INVALID_OPERATION) \
+  X(SetProgramReleaseCallback, CL_INVALID_OPERATION) X(SetProgramSpecializationConstant, CL_INVALID_OPERATION) \
+  X(CreateFromGLBuffer, CL_INVALID_OPERATION) X(CreateFromGLTexture, CL_INVALID_OPERATION) \
+  X(CreateFromGLTexture2D, CL_INVALID_OPERATION) X(CreateFromGLTexture3D, CL_INVALID_OPERATION) \
+  X(CreateFromGLRenderbuffer, CL_INVALID_OPERATION) X(GetGLObjectInfo, CL_INVALID_GL_OBJECT) \
+  X(GetGLTextureInfo, CL_INVALID_GL_OBJECT) X(EnqueueAcquireGLObjects, CL_INVALID_OPERATION) \
+  X(EnqueueReleaseGLObjects, CL_INVALID_OPERATION) X(GetGLContextInfoKHR, CL_INVALID_OPERATION) \
+  X(CreateEventFromGLsyncKHR, CL_INVALID_OPERATION) X(CreateSubDevicesEXT, CL_INVALID_OPERATION) \
+  X(RetainDeviceEXT, CL_INVALID_OPERATION) X(ReleaseDeviceEXT, CL_INVALID_OPERATION) \
+  X(CreateFromEGLImageKHR, CL_INVALID_OPERATION) X(EnqueueAcquireEGLObjectsKHR, CL_INVALID_OPERATION) \
+  X(EnqueueReleaseEGLObjectsKHR, CL_INVALID_OPERATION) X(CreateEventFromEGLSyncKHR, CL_INVALID_OPERATION)
 // clang-format on
 
 namespace weir::opencl::icd {
