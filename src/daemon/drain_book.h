@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/events.h"
+#include "engine/decision_text.h"
 #include "proto/drain_list.h"
 
 namespace weir::daemon {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/events.h"
+#include "engine/decision_text.h"
 
 namespace weir::daemon {
 

@@ -19,6 +19,9 @@
 namespace weir::daemon {
 namespace {
 
+/// The reason of all drain requests of the engine, for users.
+constexpr const char* kWhyToLeave = "several vGPUs of its device are overloaded";
+
 std::chrono::steady_clock::time_point ToSteady(Instant t) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(NsOf(t)));  // both are CLOCK_MONOTONIC here
 }
@@ -206,13 +209,13 @@ void Node::Carry() {
     const auto found = tenancies_.find(end.vgpu);
     if (found != tenancies_.end()) found->second->executor->Kill();
   }
-  for (engine::Note& note : actions_.notes) Note(std::move(note));
-  actions_.notes.clear();
+  for (const engine::Decision& decision : actions_.decisions) Note(engine::NoteOf(decision));
+  actions_.decisions.clear();
   for (const engine::DrainChange& ask : std::exchange(actions_.leave, {})) {
     const auto found = tenancies_.find(ask.vgpu);
     if (portals_ == nullptr || found == tenancies_.end()) continue;
     if (ask.wanted)
-      portals_->Ask(found->second->saved.name, ask.why);
+      portals_->Ask(found->second->saved.name, kWhyToLeave);
     else
       portals_->TakeBack(found->second->saved.name);
   }

@@ -18,6 +18,7 @@
 #include "core/partition/plan.h"
 #include "core/schedule/policy_table.h"
 #include "core/stats/frame_stats.h"
+#include "engine/decisions.h"
 #include "engine/vgpu_settings.h"
 #include "proto/attach_messages.h"
 #include "proto/executor_statistics.h"
@@ -173,20 +174,11 @@ struct Tell {
   std::uint64_t argument = 0;
 };
 
-/// Drain request: asks the remote programs of a vGPU to move to another node (docs/migration.md), or, if not `wanted`,
-/// cancels the request.
+/// Drain request: asks the remote programs of a vGPU to move to another node (docs/migration.md), because several vGPUs
+/// of its device are overloaded; or, if not `wanted`, cancels the request.
 struct DrainChange {
   VgpuId vgpu;
   bool wanted = false;
-  std::string why{};  // text for users
-};
-
-/// A decision as text for users: what was decided, its subject, and the reason.
-struct Note {
-  std::string device;
-  std::string kind;  // one word: overload, regained, stolen …
-  std::string vgpu;  // empty: the device
-  std::string text;
 };
 
 /// Ends the vGPU's executors at once, because they have not carried out memory orders.
@@ -216,7 +208,7 @@ struct Actions {
   std::vector<Rest> rest;
   std::vector<DrainChange> leave;  // to be applied in this order
   std::vector<EndExecutors> end;
-  std::vector<Note> notes;
+  std::vector<Decision> decisions;  // to be shown to users
   VgpuId created;
   Instant look_again = core::kNever;  // latest time of the next poll of the gates
   /// No policy needs a decision before something happens at a gate, so agents must be asked to ring the doorbell. Even
@@ -230,7 +222,7 @@ struct Actions {
     rest.clear();
     leave.clear();
     end.clear();
-    notes.clear();
+    decisions.clear();
     created = {};
     look_again = core::kNever;
     asleep = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/decision_text.h"
 #include "engine/node_engine.h"
 
 namespace weir::engine {
@@ -20,7 +21,7 @@ struct MemoryNode {
   Status Do(const Event& event) {
     const Status status = engine.Step(now, event, actions);
     for (const Publish& publish : actions.publish) granted[publish.vgpu] = publish.memory;
-    notes.insert(notes.end(), actions.notes.begin(), actions.notes.end());
+    for (const Decision& decision : actions.decisions) notes.push_back(NoteOf(decision));
     return status;
   }
   VgpuId Add(const std::string& name, std::uint64_t min, std::uint64_t max) {

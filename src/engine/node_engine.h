@@ -243,7 +243,8 @@ class NodeEngine {
   static MemoryGrant MemoryOf(const Vgpu_& vgpu);
   static MemoryGrant ElasticMemoryOf(const Vgpu_& vgpu);
   static MemoryStatus MemoryOf(const Device_& device);
-  std::string NameOf(VgpuId id) const;
+  /// Empty: there is no such vGPU.
+  [[nodiscard]] std::string NameOf(VgpuId id) const;
 
   PolicyMaker maker_;
   std::vector<std::unique_ptr<Device_>> devices_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elastic memory of a device: applies the decisions of core/memory to vGPUs, and writes the texts for users.
+// The elastic memory of a device: applies the decisions of core/memory to vGPUs, and tells users of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,68 +17,13 @@ constexpr Duration kMustKept = seconds(10);
 /// Minimum time between two reports about launches in parts, since a program may launch thousands of times a second.
 constexpr Duration kPartsNotePeriod = seconds(1);
 
-std::string Slots(std::uint64_t slots) { return fmt::format("{} slot{}", slots, slots == 1 ? "" : "s"); }
-
-const char* WordOf(BalloonNote::Kind kind) {
-  using Kind = BalloonNote::Kind;
-  switch (kind) {
-    case Kind::kGranted:
-    case Kind::kPartly:
-    case Kind::kHas: return "grown";
-    case Kind::kAtMaximum:
-    case Kind::kOverhead:
-    case Kind::kJustShrunk:
-    case Kind::kThrash: return "not-grown";
-    case Kind::kShrunkIdle:
-    case Kind::kShrunkOverhead: return "shrunk";
-    case Kind::kBounds: return "bounds";
-    case Kind::kPressure: return "pressure";
-  }
-  return "memory";
-}
-
-std::string Launches(std::uint64_t launches) { return fmt::format("{} launch{}", launches, launches == 1 ? "" : "es"); }
-
-double Mebibytes(Bytes bytes) { return static_cast<double>(bytes.count) / (1 << 20); }
-
-std::string InWords(const BalloonNote& note) {
-  const std::string overhead =
-      fmt::format("overhead {:.2f} of 2 (steal {:.0f} %, copying {:.1f} %)", note.overhead, note.steal, note.copying);
-  const std::string holds = fmt::format("it holds {}", Slots(note.held));
-  using Kind = BalloonNote::Kind;
-  switch (note.kind) {
-    case Kind::kGranted:
-    case Kind::kPartly:
-      return fmt::format(
-          "asked for {}, got {} more{}: {} now", Slots(note.wanted), note.slots,
-          note.change.overlap > 0 ? fmt::format(", shared with others {} times", note.change.overlap) : "", holds);
-    case Kind::kHas: return fmt::format("asked for {}, and {}", Slots(note.wanted), holds);
-    case Kind::kAtMaximum:
-      return fmt::format("asked for {}: {}, its maximum. To raise it: weir vgpu set NAME --memory MIN:MAX",
-                         Slots(note.wanted), holds);
-    case Kind::kOverhead: return fmt::format("asked for {}: not now, {}; {}", Slots(note.wanted), overhead, holds);
-    case Kind::kJustShrunk:
-      return fmt::format("asked for {}: not now, it gave some up a moment ago; {}", Slots(note.wanted), holds);
-    case Kind::kThrash:
-      return fmt::format("asked for {}: not now, it has grown and shrunk too often; {}", Slots(note.wanted), holds);
-    case Kind::kShrunkIdle:
-      return fmt::format("gives up {} that it doesn't use: {}, and uses {}; {}", Slots(note.slots), holds, note.used,
-                         overhead);
-    case Kind::kShrunkOverhead: return fmt::format("gives up {}: {}; {}", Slots(note.slots), holds, overhead);
-    case Kind::kBounds: return fmt::format("its bounds have changed: {} now", holds);
-    case Kind::kPressure: return fmt::format("memory pressure is {}: {}", core::NameOf(note.pressure), overhead);
-  }
-  return "";
-}
+/// How much a total has grown.
+Bytes Since(Bytes before, Bytes now) { return Bytes{now.count - std::min(before.count, now.count)}; }
 
 }  // namespace
 
 void NodeEngine::Say(const BalloonNote& note, const Device_& device, Actions& actions) const {
-  const auto found = vgpus_.find(note.vgpu);
-  actions.notes.push_back({.device = device.spec.name,
-                           .kind = WordOf(note.kind),
-                           .vgpu = found == vgpus_.end() ? "" : found->second->name,
-                           .text = InWords(note)});
+  actions.decisions.push_back({.device = device.spec.name, .vgpu = NameOf(note.vgpu), .what = note});
 }
 
 MemoryGrant NodeEngine::ElasticMemoryOf(const Vgpu_& vgpu) {
@@ -119,12 +64,8 @@ void NodeEngine::AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions) {
   if (now < until) return;
   vgpu.memory_owes_since = now;  // restarts the time, in case the executor survives
   actions.end.push_back({vgpu.id});
-  actions.notes.push_back({.device = vgpu.device->spec.name,
-                           .kind = "executor-ended",
-                           .vgpu = vgpu.name,
-                           .text = fmt::format("its executor has not given up device memory within {:.0f} s, as it was "
-                                               "ordered to (answer_ms of weir memory --params)",
-                                               SecondsOf(within))});
+  actions.decisions.push_back(
+      {.device = vgpu.device->spec.name, .vgpu = vgpu.name, .what = ExecutorEnded{.within = within}});
 }
 
 /// Reports the launches in parts since the last report. Counts that have fallen belong to a new executor, so that all
@@ -137,24 +78,18 @@ void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
   const std::uint64_t whole = stats.launches_not_cut - said.launches_not_cut;
   if ((ran == 0 && whole == 0) || now < vgpu.parts_say_at) return;
   const bool asked = vgpu.settings.partition == core::PartitionMode::kAlways;
-  if (ran > 0) {
-    const std::uint64_t parts = stats.parts - std::min(said.parts, stats.parts);
-    actions.notes.push_back({.device = vgpu.device->spec.name,
-                             .kind = "parts",
-                             .vgpu = vgpu.name,
-                             .text = fmt::format("{} ran in {} part{}, {}: copied {:.1f} MiB in and {:.1f} MiB out",
-                                                 Launches(ran), parts, parts == 1 ? "" : "s",
-                                                 asked ? "as is asked of it" : "needing more memory than it may have",
-                                                 Mebibytes(stats.parts_in) - Mebibytes(said.parts_in),
-                                                 Mebibytes(stats.parts_out) - Mebibytes(said.parts_out))});
-  }
+  if (ran > 0)
+    actions.decisions.push_back({.device = vgpu.device->spec.name,
+                                 .vgpu = vgpu.name,
+                                 .what = LaunchesRanInParts{.launches = ran,
+                                                            .parts = stats.parts - std::min(said.parts, stats.parts),
+                                                            .in = Since(said.parts_in, stats.parts_in),
+                                                            .out = Since(said.parts_out, stats.parts_out),
+                                                            .asked = asked}});
   if (whole > 0)
-    actions.notes.push_back({.device = vgpu.device->spec.name,
-                             .kind = "not-cut",
-                             .vgpu = vgpu.name,
-                             .text = fmt::format("{} could not be cut: {}", Launches(whole),
-                                                 asked ? "a launch that fits runs whole, another fails"
-                                                       : "it fails, and its program gets the reason")});
+    actions.decisions.push_back({.device = vgpu.device->spec.name,
+                                 .vgpu = vgpu.name,
+                                 .what = LaunchesNotCut{.launches = whole, .asked = asked}});
   said = stats;
   vgpu.parts_say_at = now + kPartsNotePeriod;
 }
@@ -256,13 +191,10 @@ Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
   device->memory_set = std::move(set);
   for (Vgpu_* vgpu : device->all) vgpu->memory_asks_at = {};
   device->WakeAll(now, actions);
-  actions.notes.push_back(
+  actions.decisions.push_back(
       {.device = device->spec.name,
-       .kind = "memory",
        .vgpu = "",
-       .text = device->memory ? fmt::format("memory is elastic: {} of {} MiB",
-                                            Slots(device->memory->balloon.arena().slots()), kSlotBytes.count >> 20)
-                              : std::string("memory is not elastic")});
+       .what = MemorySizeChanged{.slots = device->memory ? device->memory->balloon.arena().slots() : 0}});
   Decide(now, *device, actions);
   return Ok();
 }
@@ -295,7 +227,6 @@ Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& action
   const std::uint32_t slots = SlotsBeside(*device, device->memory_set);
   const std::uint32_t others = device->others.slots();
   const auto all = static_cast<std::uint32_t>(device->memory_set.size.count / kSlotBytes.count);
-  const bool too_many = std::uint64_t{slots} + others > all;
   const core::SlotArena& before = device->memory->balloon.arena();
   if (slots != before.slots()) {
     WEIR_TRY(std::unique_ptr<Memory_> memory, MakeMemory(*device, device->memory_set, slots));
@@ -308,12 +239,9 @@ Status NodeEngine::On(Instant now, const SeeDeviceMemory& event, Actions& action
     memory->turns.See(now, memory->balloon.arena(), memory->needs, memory->changed);
     device->memory = std::move(memory);
   }
-  actions.notes.push_back({.device = device->spec.name,
-                           .kind = "memory-others",
-                           .vgpu = "",
-                           .text = fmt::format("other programs hold {} of its {}: {} shared out{}", others, Slots(all),
-                                               slots == 1 ? "1 is" : fmt::format("{} are", slots),
-                                               too_many ? ", because they are guaranteed; some may find less" : "")});
+  actions.decisions.push_back({.device = device->spec.name,
+                               .vgpu = "",
+                               .what = OthersMemoryChanged{.others = others, .all = all, .slots = slots}});
   Decide(now, *device, actions);
   return Ok();
 }

@@ -3,13 +3,13 @@
 // core/oversubscribe/promised_load decides; this file applies it to the node's vGPUs, and writes the texts for users.
 #include <fmt/format.h>
 
+#include "engine/decision_text.h"
 #include "engine/node_engine.h"
 #include "engine/node_state.h"
 
 namespace weir::engine {
 namespace {
 
-constexpr std::size_t kNamedMax = 5;
 constexpr Duration kPromisesEvery = seconds(1);
 
 /// "a, b": the names from `from` up to `to`.
@@ -18,13 +18,6 @@ std::string Joined(const Names& names, std::size_t from, std::size_t to) {
   std::string text;
   for (std::size_t i = from; i < to; ++i) text += fmt::format("{}{}", i == from ? "" : ", ", names[i]);
   return text;
-}
-
-/// "a, b and 3 more".
-std::string Listed(const std::vector<std::string>& names) {
-  const std::size_t named = std::min(names.size(), kNamedMax);
-  const std::string text = Joined(names, 0, named);
-  return names.size() > named ? text + fmt::format(" and {} more", names.size() - named) : text;
 }
 
 std::string PartText(double part) { return fmt::format("{:.0f} %", part * 100); }
@@ -122,13 +115,11 @@ void NodeEngine::SeePromises(Instant now, Device_& device, Actions& actions) {
   const auto change = regular ? device.fit.See(device.promised) : core::FitWatch::Change::kNone;
   if (change == core::FitWatch::Change::kNone) return;
   const bool fits = change == core::FitWatch::Change::kFits;
-  actions.notes.push_back(
+  actions.decisions.push_back(
       {.device = device.spec.name,
-       .kind = fits ? "fits" : "overpromised",
        .vgpu = "",
-       .text = fits ? fmt::format("its promises fit again: they need {} of it", PartText(device.promised))
-                    : fmt::format("its promises need {} of it; by weight all could be kept but those of: {}",
-                                  PartText(device.promised), Listed(GivingWay(device)))});
+       .what = PromisesSeen{
+           .need = device.promised, .fit = fits, .giving_way = fits ? std::vector<std::string>() : GivingWay(device)}});
 }
 
 /// The vGPUs whose promises the device can't keep if heavier ones come first, by name.
@@ -205,7 +196,7 @@ std::vector<std::string> NodeEngine::WarningsOf(const Device_& device) {
     if (PromisedInterval(vgpu->settings) > Duration{0}) promised.push_back(vgpu->name);
   if (promised.empty()) return {};
   std::ranges::sort(promised);
-  return {fmt::format("{}; promised to: {}", Unkept(device), Listed(promised))};
+  return {fmt::format("{}; promised to: {}", Unkept(device), NamesInWords(promised))};
 }
 
 }  // namespace weir::engine

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selling a device: applies the decisions of core/oversubscribe to the views of vGPUs, and writes the texts for users.
+// Selling a device: applies the decisions of core/oversubscribe to the views of vGPUs, and tells users of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,37 +14,11 @@ using core::OversellNote;
 
 std::string Percent(double part) { return fmt::format("{:.0f} %", part * 100); }
 
-std::string InWords(const OversellNote& note, const std::string& from) {
-  const std::string rate = fmt::format("{:.1f} of {:.1f} frames/s", note.rate, note.promised);
-  const std::string use = fmt::format("{} of its cap of {} used", Percent(note.use), Percent(note.cap));
-  switch (note.kind) {
-    case OversellNote::Kind::kOverload:
-      return "overloaded: " + (note.promised > 0 ? rate + ", " + use : use + ", which is below its ceiling");
-    case OversellNote::Kind::kAtCeiling:
-      return "needs more than was sold to it: " + rate + " at its ceiling of " + Percent(note.cap);
-    case OversellNote::Kind::kRegained:
-      return fmt::format("takes {} from {}, to {}", Percent(note.amount), from, Percent(note.cap));
-    case OversellNote::Kind::kStolen:
-      return fmt::format("overloaded, so {} of the unused cap of {}, the lightest, goes to it: {}",
-                         Percent(note.amount), from, Percent(note.cap));
-    case OversellNote::Kind::kWarning:
-      return fmt::format("several are overloaded: this one should be moved to another device ({})", use);
-    case OversellNote::Kind::kRelieved: return "it need not be moved any more";
-    case OversellNote::Kind::kSellable:
-      if (note.amount < 0.01) return fmt::format("nothing more can be sold: the load is {}", Percent(note.use));
-      return fmt::format("a cap of up to {} can be sold: the load is {}", Percent(note.amount), Percent(note.use));
-    case OversellNote::Kind::kBroken:
-      return "its promise is broken: " + (note.promised > 0 ? rate : use + ", and it wants more");
-    case OversellNote::Kind::kKept: return "its promise is kept again";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string NodeEngine::NameOf(VgpuId id) const {
   const auto found = vgpus_.find(id);
-  return found == vgpus_.end() ? "what was free" : found->second->name;
+  return found == vgpus_.end() ? std::string() : found->second->name;
 }
 
 /// Completes the refusal of a cap: names the vGPUs to which the device is sold, those with the largest caps first, and
@@ -81,12 +55,10 @@ void NodeEngine::SeeSales(Instant now, Device_& device, Actions& actions) {
     view.share_promised = view.promised == Duration{0} && device.sales->SaleOf(view.id) != core::Sale::kBestEffort;
   }
   for (const OversellNote& note : device.said) {
-    actions.notes.push_back({.device = device.spec.name,
-                             .kind = core::NameOf(note.kind),
-                             .vgpu = note.vgpu ? NameOf(note.vgpu) : "",
-                             .text = InWords(note, NameOf(note.from))});
-    if (note.kind == OversellNote::Kind::kWarning)
-      actions.leave.push_back({.vgpu = note.vgpu, .wanted = true, .why = "several vGPUs of its device are overloaded"});
+    actions.decisions.push_back({.device = device.spec.name,
+                                 .vgpu = NameOf(note.vgpu),
+                                 .what = SaleDecided{.note = note, .from = NameOf(note.from)}});
+    if (note.kind == OversellNote::Kind::kWarning) actions.leave.push_back({.vgpu = note.vgpu, .wanted = true});
     if (note.kind == OversellNote::Kind::kRelieved) actions.leave.push_back({.vgpu = note.vgpu});
   }
 }
@@ -116,10 +88,7 @@ Status NodeEngine::On(Instant now, const SetOversell& event, Actions& actions) {
     view.ceiling = {};  // until the next decision, if the device is oversold
     view.share_promised = false;
   }
-  actions.notes.push_back({.device = device->spec.name,
-                           .kind = "oversell",
-                           .vgpu = "",
-                           .text = std::string("selling is ") + core::NameOf(event.mode)});
+  actions.decisions.push_back({.device = device->spec.name, .vgpu = "", .what = SellingChanged{.mode = event.mode}});
   Decide(now, *device, actions);
   return Ok();
 }

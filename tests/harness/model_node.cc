@@ -112,7 +112,7 @@ void ModelNode::Look() {
 }
 
 void ModelNode::Carry() {
-  for (const engine::Note& note : actions_.notes) notes_.push_back({now_, note});
+  for (const engine::Decision& decision : actions_.decisions) notes_.push_back({now_, engine::NoteOf(decision)});
   leave_.insert(leave_.end(), actions_.leave.begin(), actions_.leave.end());
   for (const engine::Publish& publish : actions_.publish) {
     gates_[publish.vgpu].mode = publish.mode;

@@ -12,6 +12,7 @@
 
 #include "base/prng.h"
 #include "core/schedule/frame_pacer.h"
+#include "engine/decision_text.h"
 #include "engine/node_engine.h"
 
 namespace weir::testing {
