@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
+#include <variant>
 
 #include "cluster/addresses.h"
 #include "cluster/cluster_json.h"
@@ -11,6 +13,17 @@
 #include "platform/clock.h"
 
 namespace weir::cluster {
+namespace {
+
+std::string LogLine(const engine::NodeJoined& joined) {
+  return fmt::format("node {} is here with {} devices", joined.node, joined.devices);
+}
+std::string LogLine(const engine::NodeLost& lost) {
+  return fmt::format("node {} is lost: not heard of for {:.1f} s; it had {} runs", lost.node, SecondsOf(lost.silent),
+                     lost.runs);
+}
+
+}  // namespace
 
 using nlohmann::ordered_json;
 
@@ -101,7 +114,9 @@ void Manager::StepDown(const std::string& leader, const std::string& why) {
 void Manager::SendWrites(engine::ClusterActions& actions) {
   for (const engine::RecordWrite& write : actions.writes) writer_->Add(write.sequence, ChangeOf(write));
   if (!options_.quiet)
-    for (const std::string& note : actions.notes) std::fprintf(stderr, "weir-manager: %s\n", note.c_str());
+    for (const engine::ClusterDecision& decision : actions.decisions)
+      std::fprintf(stderr, "weir-manager: %s\n",
+                   std::visit([](const auto& node) { return LogLine(node); }, decision).c_str());
 }
 
 Status Manager::Step(const engine::ClusterEvent& event, engine::ClusterActions& actions) {

@@ -169,11 +169,23 @@ struct NodeWork {
   [[nodiscard]] bool empty() const { return start.empty() && drop.empty(); }
 };
 
+/// What the manager logs.
+struct NodeJoined {
+  std::string node;
+  std::size_t devices = 0;
+};
+struct NodeLost {
+  std::string node;
+  Duration silent{};
+  std::size_t runs = 0;
+};
+using ClusterDecision = std::variant<NodeJoined, NodeLost>;
+
 struct ClusterActions {
   std::vector<RecordWrite> writes;
-  NodeWork work;                   // result of TakeWork
-  std::uint64_t session = 0;       // result of NodeHello
-  std::vector<std::string> notes;  // text for users: decision, subject and reason
+  NodeWork work;              // result of TakeWork
+  std::uint64_t session = 0;  // result of NodeHello
+  std::vector<ClusterDecision> decisions;
 };
 
 }  // namespace weir::engine

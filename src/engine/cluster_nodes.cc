@@ -105,7 +105,7 @@ Status ClusterEngine::On(Instant now, const NodeHello& event, ClusterActions& ac
     for (const auto& [id, run] : confirmed_runs_)
       if (run.state == RunState::kRunning && run.node == event.node.name) node.to[run.Attempt()] = id;
   AddDevices(now, node, actions);
-  actions.notes.push_back(fmt::format("node {} is here with {} devices", event.node.name, event.node.devices.size()));
+  actions.decisions.push_back(NodeJoined{.node = event.node.name, .devices = event.node.devices.size()});
   return Ok();
 }
 
@@ -153,8 +153,7 @@ Status ClusterEngine::On(Instant now, const LookAround&, ClusterActions& actions
   }
   for (const std::string& name : lost) {
     Node& node = nodes_.at(name);
-    actions.notes.push_back(fmt::format("node {} is lost: not heard of for {:.1f} s; it had {} runs", name,
-                                        SecondsOf(now - node.heard), node.to.size()));
+    actions.decisions.push_back(NodeLost{.node = name, .silent = now - node.heard, .runs = node.to.size()});
     LoseDevices(now, node, {}, "its node was lost", actions);
     nodes_.erase(name);
     WriteRemoval(RecordWrite::Kind::kNode, name, actions);
