@@ -82,20 +82,21 @@ ordered_json ParamsJson(const std::string& policy, const core::PolicyParams& par
 
 ordered_json OversellJson(const engine::DeviceStatus& device) {
   const core::Account& account = device.account;
-  return {
-      {"mode", core::NameOf(device.oversell)},
-      {"params", device.oversell_params},
-      {"sold", device.sold},
-      {"load", device.load},
-      {"offer",
-       {{"guaranteed", device.offer.guaranteed}, {"oversold", device.offer.oversold}, {"reason", device.offer.reason}}},
-      {"account",
-       {{"revenue", account.revenue},
-        {"penalty", account.penalty},
-        {"cost", account.cost},
-        {"net", account.Net()},
-        {"sold_s", account.sold_s},
-        {"broken_s", account.broken_s}}}};
+  return {{"mode", core::NameOf(device.oversell)},
+          {"params", device.oversell_params},
+          {"sold", device.sold},
+          {"load", device.load},
+          {"offer",
+           {{"guaranteed", device.offer.guaranteed},
+            {"oversold", device.offer.oversold},
+            {"reason", core::Words(device.offer)}}},
+          {"account",
+           {{"revenue", account.revenue},
+            {"penalty", account.penalty},
+            {"cost", account.cost},
+            {"net", account.Net()},
+            {"sold_s", account.sold_s},
+            {"broken_s", account.broken_s}}}};
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ Status Oversell::Add(VgpuId id, Share ceiling, Sale sale, bool restored) {
     sale = asked <= offer.guaranteed + kAlmost ? Sale::kGuaranteed : Sale::kOversold;
     if (asked > offer.most() + kAlmost)
       return Fail(Errc::kResourceExhausted, fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}",
-                                                        asked * 100, std::floor(offer.most() * 100), offer.reason));
+                                                        asked * 100, std::floor(offer.most() * 100), Words(offer)));
   } else if (mode_ != OversellMode::kOff && sale == Sale::kGuaranteed &&
              CeilingsOf(Sale::kGuaranteed) + asked > 1 + kAlmost) {
     sale = Sale::kOversold;
@@ -85,7 +85,7 @@ Status Oversell::SetCeiling(VgpuId id, Share ceiling) {
   if (more && !guaranteed && member->sale != Sale::kBestEffort && asked > offer.most() + kAlmost) {
     member->ceiling = before;
     return Fail(Errc::kResourceExhausted, fmt::format("a cap of {:.0f} % can't be sold now; at most {:.0f} % can: {}",
-                                                      asked * 100, std::floor(offer.most() * 100), offer.reason));
+                                                      asked * 100, std::floor(offer.most() * 100), Words(offer)));
   }
   member->ceiling = asked;
   if (member->sale == Sale::kGuaranteed && !guaranteed && more) member->sale = Sale::kOversold;
@@ -165,14 +165,17 @@ void Oversell::Divide() {
   });
 }
 
-std::string Oversell::InSpan() const {
-  return part_ > Duration{0} ? fmt::format("of the last {:.0f} s was up to", SecondsOf(settings_.load_span)) : "is";
-}
-
 SalesOffer Oversell::OfferNow() const {
+  using Limit = SalesOffer::Limit;
   const double guaranteed = CeilingsOf(Sale::kGuaranteed);
   SalesOffer offer{.guaranteed = std::max(1 - guaranteed, 0.0),
-                   .reason = fmt::format("{:.0f} % is sold", sold() * 100)};
+                   .sold = sold(),
+                   .calm = calm_,
+                   .calm_reports = settings_.calm_reports,
+                   .load = peak_,
+                   .load_span = part_ > Duration{0} ? settings_.load_span : Duration{0},
+                   .low_line = settings_.low_line,
+                   .use_of_sold = expected_use_};
   switch (mode_) {
     case OversellMode::kOff: offer.guaranteed = 1; break;
     case OversellMode::kStrict: offer.guaranteed = std::max(1 - sold(), 0.0); break;
@@ -180,20 +183,13 @@ SalesOffer Oversell::OfferNow() const {
       offer.oversold = std::clamp(settings_.ratio - sold(), 0.0, 1.0);
       offer.guaranteed = std::max(1 - sold(), 0.0);
       break;
-    case OversellMode::kAdaptive: {
-      const auto wanted = settings_.calm_reports;
-      if (calm_ < wanted) {
-        offer.reason += fmt::format(", and {} of {} reports in succession were calm", calm_, wanted);
-      } else if (peak_ >= settings_.low_line) {
-        offer.reason += fmt::format(", and the load {} {:.0f} % of the device (more is sold below {:.0f} %)", InSpan(),
-                                    peak_ * 100, settings_.low_line * 100);
-      } else {
+    case OversellMode::kAdaptive:
+      offer.limit = calm_ < settings_.calm_reports ? Limit::kCalm
+                    : peak_ >= settings_.low_line  ? Limit::kLoad
+                                                   : Limit::kUnused;
+      if (offer.limit == Limit::kUnused)
         offer.oversold = std::clamp((settings_.fill_line - peak_) / std::clamp(expected_use_, 0.1, 1.0), 0.0, 1.0);
-        offer.reason += fmt::format(", the load {} {:.0f} % of the device, and what is sold uses {:.0f} % of itself",
-                                    InSpan(), peak_ * 100, expected_use_ * 100);
-      }
       break;
-    }
   }
   return offer;
 }

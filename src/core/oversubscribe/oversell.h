@@ -125,13 +125,27 @@ struct OversellNote {
 };
 const char* NameOf(OversellNote::Kind kind);
 
-/// What can be sold now.
+/// What can be sold now, and the figures that are the reason why no more can.
 struct SalesOffer {
+  enum class Limit : std::uint8_t {
+    kSold,   // what is sold
+    kCalm,   // of `calm_reports` reports in succession only `calm` were calm
+    kLoad,   // the load is not below `low_line`
+    kUnused  // what others leave unused
+  };
   double guaranteed = 0;  // ceiling that can be kept whatever other vGPUs do
   double oversold = 0;    // ceiling that can be sold because other vGPUs don't use theirs
-  std::string reason;     // why no more can be sold, as text
+  Limit limit = Limit::kSold;
+  double sold = 0;  // of the device
+  int calm = 0, calm_reports = 0;
+  double load = 0;         // the highest of `load_span`, or the present load
+  Duration load_span{};    // 0: the present load
+  double low_line = 0;     // more is sold below this load
+  double use_of_sold = 0;  // how much of its ceilings is used, on average
   [[nodiscard]] double most() const { return std::max(guaranteed, oversold); }
 };
+/// Why no more can be sold.
+std::string Words(const SalesOffer& offer);
 
 class Oversell {
  public:
@@ -222,7 +236,6 @@ class Oversell {
   /// The highest sum of needs in the span. For the time before a vGPU existed, its highest need since then counts.
   [[nodiscard]] double PeakLoad() const;
   void BeginPart(Instant now);
-  [[nodiscard]] std::string InSpan() const;
   [[nodiscard]] static bool WaitedForOthers(Duration span, const VgpuView& view, Duration others,
                                             const Watched& member);
   void Judge(Duration span, Duration others, const VgpuView& view, Watched& member, std::vector<OversellNote>& notes);

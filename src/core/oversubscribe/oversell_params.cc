@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of selling, and the names of its modes and notes.
+// The parameters of selling, and its words: the names of modes and notes, and why no more can be sold.
 #include <fmt/format.h>
 
 #include "core/oversubscribe/oversell.h"
@@ -32,6 +32,24 @@ const char* NameOf(OversellNote::Kind kind) {
     case OversellNote::Kind::kKept: return "kept";
   }
   return "unknown";
+}
+
+std::string Words(const SalesOffer& offer) {
+  const std::string sold = fmt::format("{:.0f} % is sold", offer.sold * 100);
+  const std::string load =
+      offer.load_span > Duration{0} ? fmt::format("of the last {:.0f} s was up to", SecondsOf(offer.load_span)) : "is";
+  switch (offer.limit) {
+    case SalesOffer::Limit::kSold: return sold;
+    case SalesOffer::Limit::kCalm:
+      return fmt::format("{}, and {} of {} reports in succession were calm", sold, offer.calm, offer.calm_reports);
+    case SalesOffer::Limit::kLoad:
+      return fmt::format("{}, and the load {} {:.0f} % of the device (more is sold below {:.0f} %)", sold, load,
+                         offer.load * 100, offer.low_line * 100);
+    case SalesOffer::Limit::kUnused:
+      return fmt::format("{}, the load {} {:.0f} % of the device, and what is sold uses {:.0f} % of itself", sold, load,
+                         offer.load * 100, offer.use_of_sold * 100);
+  }
+  return sold;
 }
 
 Result<PolicyParams> CheckOversellParams(const PolicyParams& given) {

@@ -117,6 +117,26 @@ RC_GTEST_PROP(Oversell, CapsAreWithinCeilingsAndTogetherWithinTheDevice, ()) {
   }
 }
 
+TEST(Oversell, SaysWhyNoMoreCanBeSold) {
+  using Limit = SalesOffer::Limit;
+  const auto words = [](Limit limit, Duration span = {}) {
+    return Words(SalesOffer{.limit = limit,
+                            .sold = 0.8,
+                            .calm = 1,
+                            .calm_reports = 3,
+                            .load = 0.65,
+                            .load_span = span,
+                            .low_line = 0.6,
+                            .use_of_sold = 0.25});
+  };
+  EXPECT_EQ(words(Limit::kSold), "80 % is sold");
+  EXPECT_EQ(words(Limit::kCalm), "80 % is sold, and 1 of 3 reports in succession were calm");
+  EXPECT_EQ(words(Limit::kLoad), "80 % is sold, and the load is 65 % of the device (more is sold below 60 %)");
+  EXPECT_EQ(
+      words(Limit::kUnused, seconds(60)),
+      "80 % is sold, the load of the last 60 s was up to 65 % of the device, and what is sold uses 25 % of itself");
+}
+
 RC_GTEST_PROP(Oversell, StrictRefusesNothingThatFitsAndGivesEachItsCeiling, ()) {
   Shop shop(OversellMode::kStrict);
   int sold = 0;  // in thousandths, since sums of fractions are inexact
