@@ -57,7 +57,8 @@ Status RefuseTwice(const std::string& wanted, const std::string& uuid, const std
     return IsGpu(device) && ((!uuid.empty() && device.spec.uuid == uuid) || (!pci.empty() && device.spec.pci == pci));
   };
   if (std::ranges::none_of(devices.devices, same)) return Ok();
-  return Fail(Errc::kInvalidArgument, fmt::format("--device {}: this GPU is named twice", wanted));
+  return Fail(Errc::kInvalidArgument,
+              fmt::format("--device {}: another --device names the same GPU; leave one of them out", wanted));
 }
 
 Status AddAccount(std::vector<std::string> source, const std::string& device, const Sources& sources,

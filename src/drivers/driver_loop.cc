@@ -17,13 +17,13 @@ std::string RetryKey(const Action& action) { return std::to_string(static_cast<i
 
 DriverLoop::DriverLoop(LoopSettings settings, std::uint64_t seed) : settings_(std::move(settings)), prng_(seed) {}
 
-bool DriverLoop::May(Instant now, const Action& action) const {
+bool DriverLoop::MayRetry(Instant now, const Action& action) const {
   const auto found = retries_.find(RetryKey(action));
   return found == retries_.end() || now >= found->second.not_before;
 }
 
 void DriverLoop::Propose(Instant now, Action action, std::vector<Action>& actions) const {
-  if (May(now, action)) actions.push_back(std::move(action));
+  if (MayRetry(now, action)) actions.push_back(std::move(action));
 }
 
 std::vector<Action> DriverLoop::Step(Instant now, const Sighting& seen) {

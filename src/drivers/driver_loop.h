@@ -64,7 +64,8 @@ class DriverLoop {
     int failures = 0;
     Instant not_before{};
   };
-  [[nodiscard]] bool May(Instant now, const Action& action) const;
+  /// Whether the action has not failed lately.
+  [[nodiscard]] bool MayRetry(Instant now, const Action& action) const;
   void Propose(Instant now, Action action, std::vector<Action>& actions) const;
   void FollowOffer(Instant now, const Sighting& seen, std::vector<Action>& actions);
   void FollowGrants(Instant now, const NodeView& node, const Usage& usage, std::vector<Action>& actions);

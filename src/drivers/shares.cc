@@ -16,7 +16,7 @@ constexpr std::size_t kVgpuNameBytesMax = 63;  // limit of the control API
 constexpr double kWeightPerShare = 100;
 constexpr double kWeightMax = kWeightPerShare * kWholeMax;  // limit of the control API
 constexpr double kMillion = 1e6;                            // the control API stores shares in millionths
-// Rounding of sums may make an offered share this much smaller than one.
+// Rounding may make an offer this much smaller than a whole number of shares.
 constexpr double kAlmostShares = 1e-6;
 
 bool IsLetterOrDigit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }

@@ -107,7 +107,7 @@ class ForeignDaemon : public ::testing::Test {
   const std::string path_;
 };
 
-TEST_F(ForeignDaemon, ThatSaysNothing) {
+TEST_F(ForeignDaemon, ThatDoesNotAnswerLetsTheProgramPass) {
   ExpectPassedThrough([](int) {}, "no answer within the bound");
 }
 

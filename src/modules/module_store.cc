@@ -35,8 +35,9 @@ Result<ModuleStore> ModuleStore::Open(const std::string& folder) {
 
 Result<ModuleStore::Stored> ModuleStore::Put(std::string_view bytes) const {
   if (bytes.size() > kBlobBytesMax)
-    return Fail(Errc::kResourceExhausted, "a blob of " + std::to_string(bytes.size()) + " bytes is too large: " +
-                                              std::to_string(kBlobBytesMax) + " are the most");
+    return Fail(Errc::kResourceExhausted, "a blob of " + std::to_string(bytes.size()) +
+                                              " bytes is too large: the maximum is " + std::to_string(kBlobBytesMax) +
+                                              " bytes");
   Stored stored{.blob = Sha256Of(bytes), .added = false};
   // A damaged file is written again; checking an intact one costs a read.
   if (Get(stored.blob)) return Touch(stored.blob), stored;

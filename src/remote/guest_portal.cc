@@ -85,7 +85,7 @@ Status RunGuestPortal(const GuestPortalOptions& guest, PortalOptions portal) {
     port.knock = listener.get();
     port.open = [&]() -> Result<std::unique_ptr<PortLine>> {
       WEIR_TRY(platform::Fd connected, platform::AcceptUnix(listener.get()));
-      if (!connected) return Fail(Errc::kTimeout, "no client has connected");
+      if (!connected) return Fail(Errc::kTimeout, "no client has connected to " + guest.path);
       return LineOf(std::move(connected));
     };
     port.close_knock = [&] { listener.Reset(); };

@@ -85,7 +85,7 @@ Result<std::uint64_t> SizeOfOurs(int fd, const std::string& path) {
 Status CheckMemorySize(std::uint64_t bytes, const std::string& what) {
   if (bytes >= port::kMemoryBytesMin && bytes <= port::kMemoryBytesMax) return Ok();
   return Fail(Errc::kInvalidArgument,
-              what + " of " + std::to_string(bytes) + " bytes: between 64K and 1G can be shared");
+              what + " of " + std::to_string(bytes) + " bytes can't be shared: it must have between 64K and 1G");
 }
 
 /// `header` is a checked copy.

@@ -30,7 +30,7 @@ engine::VgpuSettings SettingsAt(const Run& run, const Tenant& tenant, Duration a
   const auto own = run.settings.find(tenant.name);
   engine::VgpuSettings settings = own != run.settings.end() ? own->second : tenant.settings;
   Duration since{-1};
-  for (const Change& change : run.changes) {
+  for (const ScenarioChange& change : run.changes) {
     if (change.tenant != tenant.name || change.at > at || change.at < since) continue;
     settings = change.settings;
     since = change.at;
@@ -78,7 +78,7 @@ double MostStaticRatio(const Run& run) {
       most = std::max(most, core::ParamsFrom<core::OversellParams>(*params).ratio);
   };
   with(run.oversell, run.oversell_params);
-  for (const Change& change : run.changes)
+  for (const ScenarioChange& change : run.changes)
     if (change.oversell) with(*change.oversell, change.oversell_params);
   return most;
 }
@@ -93,7 +93,7 @@ std::vector<Span> Disturbances(const Scenario& scenario, const Run& run, std::ui
   const auto is_here = [&](const std::string& name) {
     return std::ranges::any_of(scenario.tenants, [&](const Tenant& t) { return t.name == name && t.device == device; });
   };
-  for (const Change& change : run.changes)
+  for (const ScenarioChange& change : run.changes)
     if (change.tenant.empty() || is_here(change.tenant)) all.push_back({change.at, change.at});
   for (const Fault& fault : scenario.faults)
     if (fault.kind == FaultKind::kProcessKill ? is_here(fault.tenant) : fault.device == device)
@@ -202,7 +202,7 @@ class Checker {
   /// The highest cap in force in this time, or up to 100 ms before it.
   Share CapIn(const Seen& seen, Duration from, Duration to) const {
     Share cap = SettingsAt(run_, *seen.tenant, from).cap;
-    for (const Change& change : run_.changes)
+    for (const ScenarioChange& change : run_.changes)
       if (change.tenant == seen.tenant->name && change.at >= from - milliseconds(100) && change.at <= to)
         cap = std::max({cap, change.settings.cap, SettingsAt(run_, *seen.tenant, change.at - nanoseconds(1)).cap});
     return cap;
@@ -226,7 +226,7 @@ class Checker {
       if (cap >= Share::Whole()) continue;
       const double used = Sum(seen.record->gpu_ns_by_s, s, s + 1) * 1e-9;
       // After a change of policy, a policy that keeps caps itself begins with another burst.
-      const auto changed = std::ranges::count_if(run_.changes, [&](const Change& change) {
+      const auto changed = std::ranges::count_if(run_.changes, [&](const ScenarioChange& change) {
         return change.of_policy() && change.at >= from - core::kCapBurst && change.at <= to;
       });
       const double slack = SecondsOf(cap.Of(core::kCapBurst)) * static_cast<double>(1 + changed) +
@@ -392,7 +392,7 @@ std::vector<Stretch> CalmStretches(const Scenario& scenario, const Run& run, std
                     run.params};
     if (stretch.to_s <= stretch.from_s) return;
     Duration since{-1};
-    for (const Change& change : run.changes) {
+    for (const ScenarioChange& change : run.changes) {
       if (!change.of_policy() || change.at > from || change.at < since) continue;
       stretch.policy = change.policy;
       stretch.params = change.params;
@@ -440,7 +440,7 @@ Duration PatienceOf(const Scenario& scenario, const Run& run, const Tenant& tena
   double weight = core::kWeightMax, cap = 1, others = 0, extents = 0;
   const auto each = [&](const Tenant& one, auto use) {
     use(SettingsAt(run, one, Duration{0}));
-    for (const Change& change : run.changes)
+    for (const ScenarioChange& change : run.changes)
       if (change.tenant == one.name) use(change.settings);
   };
   each(tenant, [&](const engine::VgpuSettings& settings) {

@@ -61,7 +61,7 @@ TEST(Checkers, ACapHoldsAsSoonAsItIsSet) {
   Case one("none");
   one.Used(0, 0.5);
   one.Used(1, 0.4);
-  sim::Change change;
+  sim::ScenarioChange change;
   change.at = milliseconds(4500);
   change.tenant = "a";
   change.settings.cap = Share::FromFraction(0.2);
@@ -129,7 +129,7 @@ TEST(Checkers, RatesAreThePromisedOnes) {
   EXPECT_EQ(one.Objecting(), Names{});
 }
 
-TEST(Checkers, ReserveGivesNobodyMore) {
+TEST(Checkers, ReserveObjectsToMoreThanTheReservedShare) {
   Case one("reserve");
   one.Used(0, 0.5005);
   one.Used(1, 0.4);
@@ -162,7 +162,7 @@ TEST(Checkers, WhatIsChargedIsWhatWasDone) {
 
 TEST(CalmStretches, LieBetweenWhatHappens) {
   Case one("none");
-  sim::Change change;
+  sim::ScenarioChange change;
   change.at = milliseconds(5300);
   change.policy = "reserve";
   one.run.changes = {change};

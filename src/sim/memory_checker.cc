@@ -49,7 +49,7 @@ class MemoryChecker {
     const auto own = run_.settings.find(tenant.name);
     Bytes limit = (own != run_.settings.end() ? own->second : tenant.settings).memory_max;
     Duration since{-1};
-    for (const Change& change : run_.changes) {
+    for (const ScenarioChange& change : run_.changes) {
       if (change.tenant != tenant.name || change.at.count() > at_ns || change.at < since) continue;
       // A dead daemon applies the change when it is back.
       for (const Fault& fault : scenario_.faults)
@@ -75,7 +75,7 @@ class MemoryChecker {
       }
     if (here.empty()) return;
     if (run_.memory == MemoryMode::kElastic) return CheckElastic(device, index, here);
-    for (const Change& change : run_.changes)
+    for (const ScenarioChange& change : run_.changes)
       if (change.at <= scenario_.span) moments.insert(change.at.count());
     for (const std::int64_t at_ns : moments) {
       double all = 0;

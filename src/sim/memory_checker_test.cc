@@ -42,7 +42,7 @@ TEST(CheckMemory, LimitsHoldWhileTheyChangeAndTheDaemonIsDead) {
   EXPECT_EQ(Play(plain, Plain()), std::vector<std::string>{});
   sim::Run run = Plain();
   for (const auto& [at, mb] : {std::pair{3, 128}, std::pair{5, 64}, std::pair{7, 320}}) {
-    sim::Change& change = run.changes.emplace_back();
+    sim::ScenarioChange& change = run.changes.emplace_back();
     change.at = seconds(at);
     change.tenant = "held";
     change.settings.memory_max = MiB(mb);

@@ -103,7 +103,7 @@ struct Device {
 };
 
 /// A change during a run: of a tenant's settings, of how devices are sold, or of the policy.
-struct Change {
+struct ScenarioChange {
   Duration at{};
   std::string tenant;  // empty: no tenant's settings change
   std::string policy;
@@ -142,7 +142,7 @@ struct Run {
   std::optional<double> copy_cpus{};                       // instead of the device's
   std::vector<std::string> only{};                         // the tenants that take part; empty: all
   std::map<std::string, engine::VgpuSettings> settings{};  // instead of the tenant's own
-  std::vector<Change> changes{};
+  std::vector<ScenarioChange> changes{};
   MigrationRun migration{};
   ClusterRun cluster{};
 };

@@ -237,7 +237,7 @@ class SellingChecker {
 
 bool Sells(const Run& run) {
   return run.oversell != core::OversellMode::kOff ||
-         std::ranges::any_of(run.changes, [](const Change& change) { return change.oversell.has_value(); });
+         std::ranges::any_of(run.changes, [](const ScenarioChange& change) { return change.oversell.has_value(); });
 }
 
 std::vector<std::string> CheckSelling(const Scenario& scenario, const Run& run, const RunRecord& record) {

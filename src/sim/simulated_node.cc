@@ -327,7 +327,7 @@ void Simulation::Attach(std::uint32_t index) {
 
 // -- Changes and faults ----------------------------------------------------------------------------------------------
 
-void Simulation::Apply(const Change& change) {
+void Simulation::Apply(const ScenarioChange& change) {
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     if (change.oversell) SellBy(n, *change.oversell, change.oversell_params);
     if (!change.of_policy()) continue;

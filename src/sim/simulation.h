@@ -292,7 +292,7 @@ class Simulation {
   void Carry(std::uint32_t node);
   void WakeGate(std::uint32_t gate);
   void Attach(std::uint32_t loop);
-  void Apply(const Change& change);
+  void Apply(const ScenarioChange& change);
   void SetTenant(Gate& gate, engine::VgpuSettings settings);
   void Break(std::uint32_t fault);
   void Mend(std::uint32_t fault);

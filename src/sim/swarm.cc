@@ -170,7 +170,7 @@ class Drawer {
     const std::int64_t count = Chance(0.5) ? prng_.Between(1, 4) : 0;
     std::string last;
     for (std::int64_t i = 0; i < count; ++i) {
-      Change change;
+      ScenarioChange change;
       change.at = Ms(500, 8'000);
       if (Chance(0.4)) {
         DrawPolicy(change.policy, change.params);
@@ -183,7 +183,7 @@ class Drawer {
       }
       run.changes.push_back(std::move(change));
     }
-    std::ranges::stable_sort(run.changes, {}, &Change::at);
+    std::ranges::stable_sort(run.changes, {}, &ScenarioChange::at);
   }
 
   void DrawFaults(Scenario& scenario) {
@@ -239,7 +239,7 @@ class Drawer {
       for (Scene& scene : tenant.scenes)
         if (Chance(0.3)) scene.memory = some(0, slots);
     }
-    for (Change& change : run.changes)
+    for (ScenarioChange& change : run.changes)
       if (!change.tenant.empty()) bound(change.settings);
     std::swap(prng_, memory_);
   }
@@ -260,14 +260,14 @@ class Drawer {
       if (tenant.customer && Chance(0.3)) tenant.end = tenant.start + Ms(1'000, 12'000);
       if (Chance(0.4)) MakeLight(tenant);
     }
-    for (Change& change : run.changes)
+    for (ScenarioChange& change : run.changes)
       if (!change.tenant.empty()) change.settings.cap = DrawCeiling();
     for (std::int64_t i = Chance(0.4) ? prng_.Between(1, 3) : 0; i > 0; --i) {
-      Change& change = run.changes.emplace_back();
+      ScenarioChange& change = run.changes.emplace_back();
       change.at = Ms(500, 8'000);
       DrawWay(change.oversell.emplace(), change.oversell_params);
     }
-    std::ranges::stable_sort(run.changes, {}, &Change::at);
+    std::ranges::stable_sort(run.changes, {}, &ScenarioChange::at);
     std::swap(prng_, selling_);
   }
 
@@ -293,7 +293,7 @@ class Drawer {
         params[std::string(param)] = stream.Uniform() < 0.8 ? 1 : 0;
     };
     draw(run.policy, run.params);
-    for (Change& change : run.changes)
+    for (ScenarioChange& change : run.changes)
       if (change.of_policy()) draw(change.policy, change.params);
   }
 
@@ -317,7 +317,7 @@ class Drawer {
   void DrawCap(Run& run) {
     run.policy = "cap";
     run.params = {{"quantum_ms", Real(0.5, 10)}, {"ahead_ms", Chance(0.3) ? 0 : Real(0.5, 5)}};
-    if (Chance(0.7)) std::erase_if(run.changes, [](const Change& change) { return change.of_policy(); });
+    if (Chance(0.7)) std::erase_if(run.changes, [](const ScenarioChange& change) { return change.of_policy(); });
   }
 
   Share DrawCeiling() { return Chance(0.1) ? Share::Whole() : Share::FromFraction(Real(0.05, 0.5)); }
@@ -375,7 +375,7 @@ std::string SellingText(core::OversellMode mode, const core::PolicyParams& param
   return PolicyText(fmt::format("sold {}", core::NameOf(mode)), params);
 }
 
-std::string ChangeText(const Change& change) {
+std::string ChangeText(const ScenarioChange& change) {
   if (change.oversell) return SellingText(*change.oversell, change.oversell_params);
   return change.of_policy() ? "policy " + PolicyText(change.policy, change.params)
                             : change.tenant + ": " + engine::SettingsText(change.settings);
@@ -441,7 +441,7 @@ std::string Describe(const Scenario& scenario) {
     out += '\n';
     for (const Scene& scene : tenant.scenes) out += fmt::format("  a frame: {}\n", SceneText(scene));
   }
-  for (const Change& change : run.changes)
+  for (const ScenarioChange& change : run.changes)
     out += fmt::format("at {:g} s: {}\n", SecondsOf(change.at), ChangeText(change));
   for (const Fault& fault : scenario.faults)
     out += fmt::format("{:g} … {:g} s: {}\n", SecondsOf(fault.at), SecondsOf(fault.until), FaultText(fault));

@@ -24,7 +24,7 @@ TEST(Swarm, DrawsWhatTheProductTakes) {
       EXPECT_TRUE(engine::CheckSettings(tenant.settings)) << Describe(scenario);
       EXPECT_LT(tenant.device, scenario.devices.size());
     }
-    for (const Change& change : run.changes) {
+    for (const ScenarioChange& change : run.changes) {
       EXPECT_LE(change.at, kMended);
       if (change.oversell)
         EXPECT_TRUE(core::CheckOversellParams(change.oversell_params)) << Describe(scenario);

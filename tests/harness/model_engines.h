@@ -29,7 +29,7 @@ class ModelPlacement {
     std::int64_t generation = 0;
     std::vector<std::string> traits;
     std::map<std::string, Inventory> inventories;
-    std::map<std::string, std::int64_t> allocations;  // by consumer, of the only class
+    std::map<std::string, std::int64_t> allocations;  // by consumer; all are of one resource class
   };
   std::map<std::string, Provider> providers;  // by uuid
   int asked = 0;

@@ -112,7 +112,8 @@ struct Ground {
     WEIR_TRY(const platform::Fd control, platform::ConnectSeqPacket(folder / "here.sock" + proto::kControlSuffix));
     const std::string text = proto::RequestText({.node = address, .vgpu = "game"});
     WEIR_TRY_STATUS(platform::SendPacket(control.get(), std::as_bytes(std::span(text))));
-    if (!platform::WaitReadable(control.get(), 60'000)) return Fail(Errc::kTimeout, "no answer");
+    if (!platform::WaitReadable(control.get(), 60'000))
+      return Fail(Errc::kTimeout, "the relay has not answered a request to move within 60 s");
     WEIR_TRY(const auto packet, platform::ReceivePacket(control.get(), proto::kControlBytesMax));
     WEIR_TRY(std::string said,
              proto::AnswerFrom({reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size()}));

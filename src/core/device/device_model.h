@@ -231,7 +231,7 @@ class DeviceModel {
 
   const DeviceConfig config_;
   std::array<Instant, kEngineKinds> next_{kNoEvent, kNoEvent, kNoEvent};  // by engine: a completion or a turn's end
-  std::uint32_t changed_ = 0;  // a bit for each engine: a command may begin, and `next_` has to be computed again
+  std::uint32_t changed_ = 0;  // a bit for each engine on which a command may begin: its `next_` is computed again
   std::array<Engine, kEngineKinds> engines_{};
   std::vector<Queue> queues_;
   std::vector<Client> clients_;

@@ -65,7 +65,7 @@ Status RunQueue::Withdraw(Instant now, RunId run, std::vector<RunAction>& action
   if (waiting_ids_.erase(run) != 0)
     std::erase_if(waiting_, [run](const Waiting& waiting) { return waiting.run == run; });
   else if (!TakeOff(now, run))
-    return Fail(Errc::kNotFound, fmt::format("run {} neither waits nor runs", run.value));
+    return Fail(Errc::kNotFound, fmt::format("run {} can't be withdrawn: it neither waits nor runs", run.value));
   StartWhatFits(now, actions);
   return Ok();
 }

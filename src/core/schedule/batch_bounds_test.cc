@@ -49,7 +49,7 @@ TEST(BatchBounds, ACallThatComesLatePasses) {
   EXPECT_TRUE(loop.Make(microseconds(1), nanoseconds(1)));
 }
 
-TEST(BatchBounds, LaunchesPassLessOften) {
+TEST(BatchBounds, LaunchesPassTheGateLessOftenThanOtherCalls) {
   BatchLoop loop;
   const auto make = [&](Duration gpu, Duration apart) { return loop.Make(gpu, apart, Call::kLaunches); };
   make(microseconds(1), microseconds(1));

@@ -119,7 +119,7 @@ TEST(ClTimeline, ADeviceHasNoMoreCommandsOfALaneThanItHolds) {
   EXPECT_EQ(Commands(timeline.TakeSubmissions()), Ids{ids[2]});
 }
 
-TEST(ClTimeline, LanesOfQueuesThatAreGoneAreUsedAgain) {
+TEST(ClTimeline, LanesOfRemovedQueuesAreReused) {
   Timeline timeline;
   for (int i = 0; i < 1000; ++i) {
     const auto queue = timeline.AddQueue(0, true, 0);

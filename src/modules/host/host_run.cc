@@ -82,7 +82,7 @@ Status HostRun::Outcome(const char* what, int failed) {
   if (failed != 0)
     return Fail(Errc::kInternal, std::string(what) + " failed with " + std::to_string(failed) + " without a reason");
   if (error != CL_SUCCESS)
-    return Fail(Errc::kInternal, std::string("its commands failed: OpenCL error ") + std::to_string(error));
+    return Fail(Errc::kInternal, std::string("OpenCL commands of the run failed with error ") + std::to_string(error));
   return Ok();
 }
 

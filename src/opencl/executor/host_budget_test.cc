@@ -9,7 +9,7 @@
 namespace weir::opencl {
 namespace {
 
-TEST(HostBudget, CountsASessionsBytesToTheExecutorsToo) {
+TEST(HostBudget, BytesOfASessionCountTowardsTheExecutorsLimit) {
   const auto all = std::make_shared<HostBudget>(100);
   const auto one = std::make_shared<HostBudget>(60, all), other = std::make_shared<HostBudget>(60, all);
   EXPECT_TRUE(one->Take(60));

@@ -15,12 +15,12 @@ namespace weir::shim::cuda {
 
 class Stream;
 
-/// What of a context's work is read.
+/// Which part of a context's work is read, and how.
 struct Reading {
   bool open_batches = false;    // they end now, so that all calls count
   bool awaits = false;          // waits until all is known, for a limited time
   CudaHandle waited = nullptr;  // only the open batch of the stream with this handle ends; null: those of all streams
-  std::uint64_t thread = 0;     // that reads
+  std::uint64_t thread = 0;     // the thread that reads
 };
 
 /// What is not charged yet: spans that are not known, and streams whose open batch has calls. While it is 0, a query of

@@ -18,12 +18,12 @@
 namespace weir::cli {
 namespace {
 
-using sim::Change;
 using sim::Expectation;
 using sim::Fault;
 using sim::FaultKind;
 using sim::Run;
 using sim::Scenario;
+using sim::ScenarioChange;
 using sim::Scene;
 using sim::Tenant;
 
@@ -146,7 +146,7 @@ void ReadRun(ScenarioReader& reader, Scenario& scenario) {
     }
   });
   reader.Each("change", [&](ScenarioReader& one) {
-    Change& change = run.changes.emplace_back();
+    ScenarioChange& change = run.changes.emplace_back();
     one.Span("at", change.at, 1);
     one.Text("tenant", change.tenant);
     if (!change.tenant.empty())

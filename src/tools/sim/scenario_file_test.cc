@@ -213,7 +213,7 @@ at = 0.5
 oversell = "static"
 oversell_params = { ratio = 3 }
 )");
-  const sim::Change& change = s.runs.at(1).changes.at(0);
+  const sim::ScenarioChange& change = s.runs.at(1).changes.at(0);
   EXPECT_EQ(change.oversell, core::OversellMode::kStatic);
   EXPECT_DOUBLE_EQ(change.oversell_params.at("ratio"), 3);
   EXPECT_FALSE(change.of_policy());
