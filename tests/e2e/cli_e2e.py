@@ -239,8 +239,9 @@ class WithoutADaemon(unittest.TestCase):
 
         e2e.wait_for(attached, "both programs are attached to one private daemon")
         tenants.close()
+        # It stays for ten seconds; each question is a process.
         e2e.wait_for(lambda: weir("status", run_dir=self.folder).returncode == 8,
-                     "the private daemon ended with its tenants")
+                     "the private daemon ended with its tenants", pause=0.25)
 
     def test_a_daemon_takes_over_from_a_private_one_without_programs(self):
         done = weir("run", "--", "true", run_dir=self.folder)

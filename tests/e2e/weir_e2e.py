@@ -30,15 +30,18 @@ DATA_DIRS = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
 PATIENCE = 300
 
 
-def wait_for(condition, what, seconds=PATIENCE, pause=0.02):
-    deadline = time.monotonic() + seconds
+def wait_for(condition, what, seconds=PATIENCE, pause=0.02, most=0.06):
+    """What `condition` gives once that is true. The longer the wait, the longer the pauses, up to `most`, because each
+    question takes processor time from what is waited for. Who measures the wait gives a `most` of 0."""
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(pause)
+        time.sleep(max(pause, min(waited / 20, most)))
 
 
 def commands_of(completions, words=()):
