@@ -52,9 +52,7 @@ class Emulator:
         self.process = subprocess.Popen([emulated.EMULATOR, "--devices", path, "--socket", self.socket],
                                         stderr=subprocess.DEVNULL)
         test.addCleanup(self.close)
-        asks = [emulated.EMULATOR, "stats", "--socket", self.socket, "--json"]
-        e2e.wait_for(lambda: subprocess.run(asks, capture_output=True, timeout=e2e.PATIENCE).returncode == 0,
-                     "the emulator answers")
+        e2e.wait_for(lambda: emulated.answers(self.socket), "the emulator answers")
 
     def close(self):
         self.process.kill()
@@ -64,9 +62,7 @@ class Emulator:
         return {**without_emulator(), "WEIR_EMULATOR_SOCKET": self.socket, "OCL_ICD_VENDORS": DRIVER, **more}
 
     def truth(self, device=0):
-        said = subprocess.run([emulated.EMULATOR, "stats", "--socket", self.socket, "--json"], capture_output=True,
-                              text=True, timeout=e2e.PATIENCE)
-        return json.loads(said.stdout)["devices"][device]
+        return emulated.truth_at(self.socket)["devices"][device]
 
 
 class Alone(unittest.TestCase):
