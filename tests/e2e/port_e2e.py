@@ -128,7 +128,7 @@ class Port(Distant):
         self.node.create("vm2")
         code, out, err = self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))
         self.assertEqual((code, "Platform #0: Weir" in out), (0, True), out + err)
-        for program in [self.run_by(port, scenes(2)) for port in (self.cable.port, self.cable.port, self.line.port)]:
+        for program in [self.run_by(port, scenes(1)) for port in (self.cable.port, self.cable.port, self.line.port)]:
             self.right(program)
         for vgpu in ("vm1", "vm2"):
             self.assertGreater(self.node.vgpu(vgpu)["totals"]["gpu_ns"], 0, "it passed the host's gate")
@@ -174,13 +174,14 @@ class Port(Distant):
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
         self.node.create("vm1")
-        program = self.run_by(self.cable.port, scenes(4))
+        program = self.run_by(self.cable.port, scenes())
         self.busy("vm1")
         portals = self.helper("weir-portal")
         self.node.kill()
         self.assertIsNone(program.poll())
         self.node.start()
-        self.right(program)
+        self.goes_on("vm1")
+        self.over(program)
         e2e.wait_for(lambda: self.cable.host is None, "the old portal has gone with its last program")
         self.await_end(portals)
         self.cable.plug()
@@ -218,7 +219,7 @@ class Memory(Distant):
     def test_unmodified_programs_use_the_hosts_device_several_at_once(self):
         info = os.stat(self.memory)
         self.assertEqual((info.st_mode & 0o777, info.st_size), (0o600, 1 << 20))
-        for program in [self.run_by(self.memory, scenes(2)) for _ in range(2)]:
+        for program in [self.run_by(self.memory, scenes(1)) for _ in range(2)]:
             self.right(program)
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "it passed the host's gate")
 
@@ -254,12 +255,13 @@ class Memory(Distant):
         e2e.wait_for(lambda: not self.helper("weir-port"), "no process has the memory")
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
-        program = self.run_by(self.memory, scenes(4))
+        program = self.run_by(self.memory, scenes())
         self.busy("vm1")
         self.node.kill()
         self.assertIsNone(program.poll())
         self.node.start()
-        self.right(program)
+        self.goes_on("vm1")
+        self.over(program)
         e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, "the new one serves")
 
 
