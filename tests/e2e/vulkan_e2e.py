@@ -163,14 +163,16 @@ class Frames(WithVulkan):
 
     def test_it_is_shown_as_held(self):
         self.node.create("a")
-        self.start(["vkcube"], "a")
+        program = self.start(["vkcube"], "a")
         self.wait_frames("a")
         [process] = self.node.vgpu("a")["processes"]
+        self.tenants.stop(program)
         self.assertEqual((process["program"], process["api"], process["meter"], process["presents"]),
                          ("vkcube", "vulkan", "worker-cpu-time", True))
         self.assertIn("llvmpipe", process["renderer"])
-        doctor = json.loads(self.weir("doctor", "--json", "--seconds", "8", "--", "vkcube").stdout)
-        found = {finding["id"]: finding for finding in doctor["findings"]}
+        _, report = e2e.doctor(self.node, ["vkcube"], lambda vgpu: any(p["meter"] == "worker-cpu-time" for p in vgpu["processes"]),
+                               {**os.environ, **self.display.environment, **lavapipe()})
+        found = {finding["id"]: finding for finding in report["findings"]}
         self.assertIn("through weir's Vulkan layer", found["hooked"]["what"])
         self.assertIn("worker-cpu-time", found["meter"]["what"])
         with tempfile.TemporaryDirectory() as folder:

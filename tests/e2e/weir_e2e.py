@@ -195,6 +195,25 @@ class Node:
                 **dict(entry.split("=", 1) for entry in self.vgpu(name)["environment"])}
 
 
+def doctor(node, program, seen, environment):
+    """The exit status and the report of `weir doctor` for a program. The trial ends, as by Ctrl-C, once `seen` holds for the
+    vGPU that it makes: programs that draw as fast as they can keep the processors busy for as long as it takes."""
+    others = {vgpu["name"] for vgpu in node.get("/v1/vgpus")["vgpus"]}
+    process = subprocess.Popen([WEIR, "--run-dir", node.run_dir, "doctor", "--json", "--seconds", str(PATIENCE), "--", *program],
+                               stdout=subprocess.PIPE, text=True, env=environment)
+
+    def over():
+        vgpus = node.get("/v1/vgpus")["vgpus"]
+        return process.poll() is not None or any(seen(vgpu) for vgpu in vgpus if vgpu["name"] not in others)
+
+    try:
+        wait_for(over, "the trial shows it")
+    finally:
+        process.send_signal(signal.SIGINT)  # it ends its program
+        out, _ = process.communicate(timeout=PATIENCE)
+    return process.returncode, json.loads(out)
+
+
 class Display:
     """An X server without a screen; Mesa renders on the CPU."""
 
