@@ -11,8 +11,22 @@ import unittest
 import weir_e2e as e2e
 from opencl_tenants import OpenClTenants, at_work, executors_of, loop
 
+XAXPY, PASSED = ["clblast_test_xaxpy"], "36 test(s) passed"
+
+
+def plain(out):
+    return out.replace("\x1b[32m", "").replace("\x1b[0m", "")
+
 
 class OpenCl(OpenClTenants):
+    def finds_weir_without_vendors(self, program, expected):
+        """Runs a program without OCL_ICD_VENDORS: the system's loader finds PoCL, as Khronos' loader with OCL_ICD_FILENAMES."""
+        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", "env", "-u",
+                               "OCL_ICD_VENDORS", *program], capture_output=True, text=True, timeout=120)
+        said = plain(done.stdout)
+        self.assertEqual((done.returncode, expected in said, done.stderr), (0, True, ""), said)
+        self.assertNotIn("Portable Computing Language", said)
+
     def test_programs_give_the_same_results_as_without_weir(self):
         self.node.create("a")
         code, out, err = self.run_to_end(loop(1), "a")
@@ -21,22 +35,17 @@ class OpenCl(OpenClTenants):
         self.assertEqual(code, 0, err)
         self.assertIn("Platform #0: Weir", out)
         self.assertNotIn("Portable Computing Language", out)
-        code, out, err = self.run_to_end(["clblast_test_xaxpy"], "a", 120)
+        code, out, err = self.run_to_end(XAXPY, "a", 120)
         self.assertEqual(code, 0, out + err)
-        self.assertIn("36 test(s) passed", out.replace("\x1b[32m", "").replace("\x1b[0m", ""))
+        self.assertIn(PASSED, plain(out))
+        self.finds_weir_without_vendors(XAXPY, PASSED)  # here, because its kernels are compiled now
 
     def test_a_loader_that_finds_the_vendors_drivers_anyway_is_replaced(self):
-        # As Khronos' loader with OCL_ICD_FILENAMES: without OCL_ICD_VENDORS, the system's loader finds PoCL.
         self.assertIn("Portable Computing Language",
                       subprocess.run(["clinfo", "-l"], capture_output=True, text=True, timeout=e2e.PATIENCE).stdout)
         self.node.create("a")
-        for program, expected in ((["clinfo", "-l"], "Platform #0: Weir"), (at_work(0.5), "wrong 0"),
-                                  (["clblast_test_xaxpy"], "36 test(s) passed")):
-            done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", "env", "-u",
-                                   "OCL_ICD_VENDORS", *program], capture_output=True, text=True, timeout=120)
-            said = done.stdout.replace("\x1b[32m", "").replace("\x1b[0m", "")
-            self.assertEqual((done.returncode, expected in said, done.stderr), (0, True, ""), said)
-            self.assertNotIn("Portable Computing Language", said)
+        self.finds_weir_without_vendors(["clinfo", "-l"], "Platform #0: Weir")
+        self.finds_weir_without_vendors(at_work(0.5), "wrong 0")
 
     def test_a_client_that_is_killed_leaves_nothing(self):
         self.node.create("a")
