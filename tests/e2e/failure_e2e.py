@@ -13,9 +13,6 @@ import emulated
 import weir_e2e as e2e
 
 CAP = 0.02
-WINDOWS = os.path.join(e2e.BUILD, "bin/weir_windows")
-# Frames that come 50 times a second at most: for tests that need a program which draws, and not all of the processors.
-DRAWS = [WINDOWS, "--frames", "0", "--interval-ms", "20"]
 
 
 class DaemonDies(emulated.WithEmulatedNode):
@@ -99,7 +96,7 @@ class DiskStalls(e2e.WithNode):
             for name in ("LD_PRELOAD", "STALLS", "FAILS"):
                 del os.environ[name]
         self.node.create("a", weight=50)
-        program = self.start(DRAWS, "a")
+        program = self.start(e2e.DRAWS, "a")
         self.wait_frames("a")
         before = self.node.vgpu("a")["totals"]["fail_opens"]
         for path in (stalls, fails):
@@ -148,7 +145,7 @@ class TenantsDie(e2e.WithNode):
 
     def test_force_removes_a_busy_vgpu_and_the_program_lives(self):
         self.node.create("a")
-        program = self.start(DRAWS, "a")
+        program = self.start(e2e.DRAWS, "a")
         self.wait_frames("a")
         status, body = self.node.call("DELETE", "/v1/vgpus/a")
         self.assertEqual((status, body["error"]["code"]), (409, "busy"))
@@ -158,7 +155,7 @@ class TenantsDie(e2e.WithNode):
 
     def test_pause_stops_the_frames_and_resume_starts_them(self):
         self.node.create("a")
-        self.start(DRAWS, "a")
+        self.start(e2e.DRAWS, "a")
         self.wait_frames("a")
         self.assertEqual(self.node.call("POST", "/v1/vgpus/a/pause")[1]["state"], "paused")
         e2e.wait_for(lambda: self.node.vgpu("a")["window"]["frames"] == 0, "no frame in a second")
@@ -170,7 +167,7 @@ class ForeignEnds(e2e.WithNode):
     """The attach path leads to a foreign file or server: the program must not notice."""
 
     def run_against(self, path):
-        result = subprocess.run([WINDOWS, "--frames", "60", "--interval-ms", "20"], capture_output=True, text=True,
+        result = subprocess.run([e2e.WINDOWS, "--frames", "60", "--interval-ms", "20"], capture_output=True, text=True,
                                 timeout=e2e.PATIENCE,
                                 env={**os.environ, **self.display.environment, "LD_PRELOAD": e2e.PRELOAD, "WEIR_ATTACH": path})
         self.assertEqual((result.returncode, result.stdout), (0, "frames 60\n"), result.stderr)

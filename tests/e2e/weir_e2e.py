@@ -317,6 +317,9 @@ class Tenants:
 PHONG = ["glmark2", "-b", "shading:shading=phong:duration=600", "-s", "800x600"]
 BUMP = ["glmark2", "-b", "bump:duration=600", "-s", "800x600"]
 TEXTURE = ["glmark2-es2", "-b", "texture:duration=600", "-s", "800x600"]
+# A program that draws some 50 frames a second: for tests that need one, and not all of the processors.
+WINDOWS = os.path.join(BUILD, "bin/weir_windows")
+DRAWS = [WINDOWS, "--frames", "0", "--interval-ms", "20"]
 
 
 class WithNode(unittest.TestCase):
