@@ -37,7 +37,7 @@ class Commands(e2e.WithNode):
         self.assertEqual(json.loads(self.ok("--json", "devices"))["devices"][0]["policy"], "reserve")
         self.assertIn("proportional-share", self.ok("policy"))
         self.assertIn("game", self.ok("top", "--once"))
-        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "game", "--", "glxgears"])
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "game", "--", *e2e.DRAWS])
         self.wait_frames("game")
         self.assertEqual([p["pid"] for p in self.node.vgpu("game")["processes"]], [program.pid])
         self.assertEqual(self.weir("vgpu", "rm", "game").returncode, 5)
@@ -68,7 +68,8 @@ class Commands(e2e.WithNode):
         self.assertEqual([v["name"] for v in self.node.get("/v1/vgpus")["vgpus"]], ["a"])
 
     def test_run_creates_a_vgpu_that_ends_with_the_program(self):
-        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "7", "--name", "mine", "--", "glxgears"])
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "7", "--name", "mine", "--",
+                                      *e2e.DRAWS])
         e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, "the vGPU is there")
         self.wait_frames("mine")
         self.assertEqual(self.node.vgpu("mine")["settings"]["weight"], 7)
@@ -79,7 +80,7 @@ class Commands(e2e.WithNode):
         e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 404, "the vGPU is gone")
 
     def test_stop_says_how_many_programs_go_on(self):
-        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--name", "mine", "--", "glxgears"])
+        program = self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--name", "mine", "--", *e2e.DRAWS])
         e2e.wait_for(lambda: self.node.call("GET", "/v1/vgpus/mine")[0] == 200, "the vGPU is there")
         self.wait_frames("mine")
         self.assertEqual(self.ok("stop"), "stopped; 1 process of vGPUs continues unthrottled\n")
@@ -231,7 +232,7 @@ class WithoutADaemon(unittest.TestCase):
         tenants = e2e.Tenants(display)
         self.addCleanup(tenants.close)
         for name in ("one", "two"):
-            tenants.start([e2e.WEIR, "--run-dir", self.folder, "run", "--name", name, "--", "glxgears"])
+            tenants.start([e2e.WEIR, "--run-dir", self.folder, "run", "--name", name, "--", *e2e.DRAWS])
 
         def attached():
             done = weir("--json", "vgpu", "list", run_dir=self.folder)
@@ -239,8 +240,9 @@ class WithoutADaemon(unittest.TestCase):
 
         e2e.wait_for(attached, "both programs are attached to one private daemon")
         tenants.close()
+        # It stays for ten seconds; each question is a process.
         e2e.wait_for(lambda: weir("status", run_dir=self.folder).returncode == 8,
-                     "the private daemon ended with its tenants")
+                     "the private daemon ended with its tenants", pause=0.25)
 
     def test_a_daemon_takes_over_from_a_private_one_without_programs(self):
         done = weir("run", "--", "true", run_dir=self.folder)

@@ -13,7 +13,7 @@ KINDS = os.path.join(e2e.BUILD, "bin/opencl_kinds")
 LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
 
 
-def scenes(seconds, low=16, high=48):
+def scenes(seconds=600, low=16, high=48):
     return [SCENES, str(seconds), str(low), str(high), "4", "1", "0", "4"]
 
 
@@ -94,6 +94,12 @@ class Distant(unittest.TestCase):
 
     def busy(self, vgpu, more_ns=0):
         e2e.wait_for(lambda: self.node.vgpu(vgpu)["totals"]["gpu_ns"] > more_ns, f"{vgpu} computes")
+
+    def goes_on(self, *vgpus):
+        """Waits until each of them has computed more than now."""
+        before = self.node.gpu_ns()
+        for vgpu in vgpus:
+            self.busy(vgpu, before[vgpu])
 
     def helper(self, name):
         """The pids of this test's relays or portals."""

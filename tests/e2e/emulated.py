@@ -4,7 +4,8 @@ depend on the host's load. The use of each process comes from the emulator's gro
 books."""
 import json
 import os
-import subprocess
+import socket
+import struct
 import time
 
 import weir_e2e as e2e
@@ -26,13 +27,41 @@ def path_of(device):
     return os.path.abspath(name) if os.path.exists(name) else os.path.join(DEVICES, name + ".toml")
 
 
-def truth_at(socket):
-    """The ground truth of an emulator: for each device its busy time, and its use by each process."""
-    said = subprocess.run([EMULATOR, "stats", "--socket", socket, "--json"], capture_output=True, text=True,
-                          timeout=e2e.PATIENCE)
-    if said.returncode != 0:
-        raise AssertionError(f"weir-emulated-gpu stats: {said.stderr}")
-    return json.loads(said.stdout)
+# Messages of src/proto/emulator_messages.h: a packet each, which begins with its kind. A Welcome comes before the Accounts.
+HELLO, ASK_ACCOUNTS = struct.pack("<H4sHB", 1, b"WEM1", 1, 5) + b"truth", struct.pack("<H", 10)
+REFUSAL, ACCOUNTS = 3, 11
+PACKET_BYTES_MAX = 64 << 10
+
+
+def truth_at(path):
+    """The ground truth of the emulator at a socket: for each device its busy time, and its use by each process. It is what
+    `weir-emulated-gpu stats --json` prints, without a process for each question: some tests ask many times a second."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as there:
+            there.connect(path)
+            there.settimeout(e2e.PATIENCE)
+            there.send(HELLO)
+            there.send(ASK_ACCOUNTS)
+            while True:
+                packet = there.recv(PACKET_BYTES_MAX)
+                if not packet:
+                    raise AssertionError(f"the emulator at {path} has gone")
+                kind, length = struct.unpack_from("<HI", packet)
+                text = packet[6:6 + length].decode()
+                if kind == ACCOUNTS:
+                    return json.loads(text)
+                if kind == REFUSAL:
+                    raise AssertionError(f"the emulator at {path}: {text}")
+    except OSError as error:
+        raise AssertionError(f"the emulator at {path}: {error}") from error
+
+
+def answers(path):
+    """Whether an emulator answers at a socket."""
+    try:
+        return bool(truth_at(path))
+    except AssertionError:
+        return False
 
 
 def used_ns_in(truth, device=0):

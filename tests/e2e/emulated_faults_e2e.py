@@ -27,8 +27,8 @@ def fault(kind, *more):
 
 
 def loop(seconds):
-    """At least 32 launches, however slow the host is."""
-    return [LOOP, str(seconds), str(ITEMS), "4", "32"]
+    """At least 32 launches, however slow the host is. Between two times 32 it rests."""
+    return [LOOP, str(seconds), str(ITEMS), "4", "32", "20"]
 
 
 class Alone(unittest.TestCase):

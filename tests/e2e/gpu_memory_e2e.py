@@ -84,12 +84,17 @@ class GpuMemory(unittest.TestCase):
         for i, name in enumerate(("a", "b")):
             environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
                            "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock")}
-            programs.append(subprocess.Popen([SCENES, "8", "192", "256", "6", "1", str(i), "4"], env=environment, stdout=subprocess.PIPE,
-                                             stderr=subprocess.PIPE, text=True))
+            programs.append(subprocess.Popen([SCENES, "600", "192", "256", "6", "1", str(i), "4"], env=environment,
+                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         e2e.wait_for(lambda: self.on_device() > 4, "both have more than four slots")
         others[0] = 5
         e2e.wait_for(lambda: self.slots() == (3, 5), "five are others'")
         e2e.wait_for(lambda: self.on_device() <= 3, "what does not fit beside them is evicted")
+        before = self.node.gpu_ns()
+        for name in ("a", "b"):
+            e2e.wait_for(lambda name=name: self.node.gpu_ns()[name] > before[name], f"{name} goes on")
+        for program in programs:
+            program.terminate()  # it checks everything, and ends
         for program in programs:
             out, err = program.communicate(timeout=180)
             self.assertEqual((program.returncode, "wrong 0" in out), (0, True), out + err + self.node.log_text())

@@ -11,7 +11,7 @@ import emulated
 import weir_e2e as e2e
 from delay_proxy import DelayProxy
 from distant import LOOP, Distant, scenes
-from opencl_tenants import executors_of
+from opencl_tenants import at_work, executors_of
 
 # A launch takes 20 ms of the device, and no time of the host's processors.
 LAUNCH_ITEMS = 2500
@@ -27,13 +27,18 @@ class Programs(Distant):
         code, out, err = self.ended(self.start(["clblast_test_xaxpy"], token))
         self.assertEqual(code, 0, out + err)
         self.assertEqual(out.count("   0 test(s) failed"), 4, out)
-        self.right(self.start(scenes(2), token))
+        self.right(self.start(scenes(1), token))
         self.assertGreater(self.node.vgpu("game")["totals"]["gpu_ns"], 0, "it passed the node's gate")
 
     def test_two_remote_programs_compute_what_each_computes_alone(self):
         for name in ("a", "b"):
             self.node.create(name)
-        programs = [self.start(scenes(3), self.token(name)) for name in ("a", "b")]
+        programs = [self.start(scenes(), self.token(name)) for name in ("a", "b")]
+        for name in ("a", "b"):
+            self.busy(name)
+        self.goes_on("a", "b")  # each beside the other one
+        for program in programs:
+            program.terminate()
         for program in programs:
             self.right(program)
 
@@ -41,7 +46,7 @@ class Programs(Distant):
         self.node.create("game")
         proxy = DelayProxy(("127.0.0.1", self.port(plain=True)), 0.02)
         self.addCleanup(proxy.close)
-        self.right(self.start(scenes(3), vgpu="game", port=proxy.port))
+        self.right(self.start(scenes(1), vgpu="game", port=proxy.port))
         self.assertGreater(proxy.connections, 0)
 
 
@@ -103,7 +108,7 @@ class Refusals(Distant):
 
     def test_unknown_clients_do_not_affect_known_ones(self):
         self.node.create("game")
-        program = self.start(scenes(4), self.token("game"))
+        program = self.start(scenes(), self.token("game"))
         self.busy("game")
         strangers = []
         for plain in (False, True):
@@ -113,7 +118,8 @@ class Refusals(Distant):
                 strangers.append(stranger)
         for _ in range(200):  # like a port scanner
             socket.create_connection(("127.0.0.1", self.port())).close()
-        self.right(program)
+        self.goes_on("game")
+        self.over(program)
         for stranger in strangers:
             stranger.close()
         self.assertEqual(self.ended(self.start(["clinfo", "-l"], self.token("game")))[0], 0)
@@ -126,7 +132,7 @@ class Failures(Distant):
         token = self.token("game")
         for name in ("weir-relay", "weir-portal"):
             before = self.node.vgpu("game")["totals"]["gpu_ns"]
-            program = self.start([LOOP, "60", "65536", "200", "4"], token)
+            program = self.start(at_work(60), token)
             self.busy("game", before)
             for pid in self.helper(name):
                 os.kill(pid, signal.SIGKILL)
@@ -138,7 +144,7 @@ class Failures(Distant):
         self.node.create("game")
         proxy = DelayProxy(("127.0.0.1", self.port(plain=True)), 0)
         self.addCleanup(proxy.close)
-        program = self.start(scenes(60), vgpu="game", port=proxy.port)
+        program = self.start(scenes(), vgpu="game", port=proxy.port)
         self.busy("game")
         proxy.cut()
         self.assertNotEqual(self.ended(program)[0], 0)
@@ -147,12 +153,13 @@ class Failures(Distant):
     def test_the_daemons_death_does_not_affect_a_remote_program(self):
         self.node.create("game")
         token = self.token("game")
-        program = self.start(scenes(6), token)
+        program = self.start(scenes(), token)
         self.busy("game")
         self.node.kill()
         self.assertIsNone(program.poll())
         self.node.start()
-        self.right(program)
+        self.goes_on("game")
+        self.over(program)
         self.assertEqual(self.ended(self.start(["clinfo", "-l"], token))[0], 0)
 
     def test_a_relay_ends_with_its_program(self):

@@ -9,10 +9,24 @@ import time
 import unittest
 
 import weir_e2e as e2e
-from opencl_tenants import OpenClTenants, executors_of, loop
+from opencl_tenants import OpenClTenants, at_work, executors_of, loop
+
+XAXPY, PASSED = ["clblast_test_xaxpy"], "36 test(s) passed"
+
+
+def plain(out):
+    return out.replace("\x1b[32m", "").replace("\x1b[0m", "")
 
 
 class OpenCl(OpenClTenants):
+    def finds_weir_without_vendors(self, program, expected):
+        """Runs a program without OCL_ICD_VENDORS: the system's loader finds PoCL, as Khronos' loader with OCL_ICD_FILENAMES."""
+        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", "env", "-u",
+                               "OCL_ICD_VENDORS", *program], capture_output=True, text=True, timeout=120)
+        said = plain(done.stdout)
+        self.assertEqual((done.returncode, expected in said, done.stderr), (0, True, ""), said)
+        self.assertNotIn("Portable Computing Language", said)
+
     def test_programs_give_the_same_results_as_without_weir(self):
         self.node.create("a")
         code, out, err = self.run_to_end(loop(1), "a")
@@ -21,22 +35,17 @@ class OpenCl(OpenClTenants):
         self.assertEqual(code, 0, err)
         self.assertIn("Platform #0: Weir", out)
         self.assertNotIn("Portable Computing Language", out)
-        code, out, err = self.run_to_end(["clblast_test_xaxpy"], "a", 120)
+        code, out, err = self.run_to_end(XAXPY, "a", 120)
         self.assertEqual(code, 0, out + err)
-        self.assertIn("36 test(s) passed", out.replace("\x1b[32m", "").replace("\x1b[0m", ""))
+        self.assertIn(PASSED, plain(out))
+        self.finds_weir_without_vendors(XAXPY, PASSED)  # here, because its kernels are compiled now
 
     def test_a_loader_that_finds_the_vendors_drivers_anyway_is_replaced(self):
-        # As Khronos' loader with OCL_ICD_FILENAMES: without OCL_ICD_VENDORS, the system's loader finds PoCL.
         self.assertIn("Portable Computing Language",
                       subprocess.run(["clinfo", "-l"], capture_output=True, text=True, timeout=e2e.PATIENCE).stdout)
         self.node.create("a")
-        for program, expected in ((["clinfo", "-l"], "Platform #0: Weir"), (loop(0.5), "wrong 0"),
-                                  (["clblast_test_xaxpy"], "36 test(s) passed")):
-            done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", "env", "-u",
-                                   "OCL_ICD_VENDORS", *program], capture_output=True, text=True, timeout=120)
-            said = done.stdout.replace("\x1b[32m", "").replace("\x1b[0m", "")
-            self.assertEqual((done.returncode, expected in said, done.stderr), (0, True, ""), said)
-            self.assertNotIn("Portable Computing Language", said)
+        self.finds_weir_without_vendors(["clinfo", "-l"], "Platform #0: Weir")
+        self.finds_weir_without_vendors(at_work(0.5), "wrong 0")
 
     def test_a_client_that_is_killed_leaves_nothing(self):
         self.node.create("a")
@@ -59,8 +68,8 @@ class OpenCl(OpenClTenants):
     def test_a_killed_executor_affects_only_its_own_clients(self):
         self.node.create("a")
         self.node.create("b")
-        loser = self.start(loop(600), "a", stderr=subprocess.PIPE)
-        other = self.start(loop(600), "b")
+        loser = self.start(at_work(), "a", stderr=subprocess.PIPE)
+        other = self.start(at_work(), "b")
         for name in ("a", "b"):
             self.wait_busy(name)
         os.kill(executors_of(self.node, "a")[0], signal.SIGKILL)
@@ -69,12 +78,12 @@ class OpenCl(OpenClTenants):
         loser.stderr.close()
         self.assertIsNone(other.poll())
         self.wait_busy("b")
-        code, out, err = self.run_to_end(loop(0.5), "a")
+        code, out, err = self.run_to_end(at_work(0.5), "a")
         self.assertEqual((code, "wrong 0" in out), (0, True), err)
 
     def test_a_daemon_ends_executors_of_the_former_one_with_their_vgpu(self):
         self.node.create("a")
-        program = self.start(loop(600), "a", stderr=subprocess.DEVNULL)
+        program = self.start(at_work(), "a", stderr=subprocess.DEVNULL)
         self.wait_busy("a")
         executor = executors_of(self.node, "a")[0]
         self.node.kill()
@@ -90,7 +99,7 @@ class OpenCl(OpenClTenants):
 
     def test_the_daemons_death_and_return_do_not_affect_programs(self):
         self.node.create("a")
-        program = self.start(loop(4), "a", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        program = self.start(at_work(4), "a", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(program.stdout.close)
         self.addCleanup(program.stderr.close)
         self.wait_busy("a")
@@ -99,7 +108,7 @@ class OpenCl(OpenClTenants):
         self.node.start()
         out, err = program.communicate(timeout=e2e.PATIENCE)
         self.assertEqual((program.returncode, b"wrong 0" in out), (0, True), err)
-        code, out, err = self.run_to_end(loop(0.5), "a")
+        code, out, err = self.run_to_end(at_work(0.5), "a")
         self.assertEqual(code, 0, err)
 
     def test_a_memory_limit_holds(self):
@@ -112,7 +121,7 @@ class OpenCl(OpenClTenants):
 
     def test_an_event_and_a_metric_say_that_a_program_had_no_memory(self):
         self.node.create("small", memory_max_bytes=64 << 20)
-        self.start(loop(600, items=3 << 22, rounds=1), "small")  # 48 MiB
+        self.start(loop(600, items=3 << 22, rounds=1, ahead=1, rest_ms=50), "small")  # 48 MiB
         self.wait_busy("small")
         code, _, err = self.run_to_end(loop(0.2, items=3 << 22, rounds=1), "small")
         self.assertEqual(code, 2, err)
@@ -126,7 +135,7 @@ class OpenCl(OpenClTenants):
                       self.node.call("GET", "/metrics")[1])
 
     def test_weir_run_attaches_a_program_to_its_vgpu(self):
-        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "20", "--", *loop(0.5)],
+        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--weight", "20", "--", *at_work(0.5)],
                               capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stderr)
 

@@ -8,8 +8,13 @@ import weir_e2e as e2e
 LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
 
 
-def loop(seconds, items=1 << 16, rounds=2000, ahead=4, mark=False, whole=False):
-    return [LOOP, str(seconds), str(items), str(rounds), str(ahead), "0", str(int(mark)), str(int(whole))]
+def loop(seconds, items=1 << 16, rounds=2000, ahead=4, rest_ms=0, mark=False, whole=False):
+    return [LOOP, str(seconds), str(items), str(rounds), str(ahead), str(rest_ms), str(int(mark)), str(int(whole))]
+
+
+def at_work(seconds=600):
+    """A program that computes a little and rests: for tests that need a tenant at work, and not all of the processors."""
+    return loop(seconds, rounds=200, rest_ms=20)
 
 
 def executors_of(node, vgpu):

@@ -12,7 +12,8 @@ import threading
 import unittest
 
 import weir_e2e as e2e
-from distant import LOOP, Distant, scenes
+from distant import Distant, scenes
+from opencl_tenants import at_work
 
 
 class Cable:
@@ -127,7 +128,7 @@ class Port(Distant):
         self.node.create("vm2")
         code, out, err = self.ended(self.run_by(self.cable.port, ["clinfo", "-l"]))
         self.assertEqual((code, "Platform #0: Weir" in out), (0, True), out + err)
-        for program in [self.run_by(port, scenes(2)) for port in (self.cable.port, self.cable.port, self.line.port)]:
+        for program in [self.run_by(port, scenes(1)) for port in (self.cable.port, self.cable.port, self.line.port)]:
             self.right(program)
         for vgpu in ("vm1", "vm2"):
             self.assertGreater(self.node.vgpu(vgpu)["totals"]["gpu_ns"], 0, "it passed the host's gate")
@@ -161,7 +162,7 @@ class Port(Distant):
         for harm in (replug, lambda: kill("weir-port"), lambda: os.write(self.cable.slave, b"login: \r\n" * 50),
                      lambda: (kill("weir-portal"), e2e.wait_for(lambda: self.cable.host is None, "cut"),
                               self.cable.plug())):
-            program = self.run_by(self.cable.port, [LOOP, "60", "65536", "200", "4"])
+            program = self.run_by(self.cable.port, at_work(60))
             self.assertEqual(program.stdout.readline(), "ready\n")  # work of the previous program may still be computed
             self.busy("vm1", self.node.vgpu("vm1")["totals"]["gpu_ns"])
             harm()
@@ -173,13 +174,14 @@ class Port(Distant):
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
         self.node.create("vm1")
-        program = self.run_by(self.cable.port, scenes(4))
+        program = self.run_by(self.cable.port, scenes())
         self.busy("vm1")
         portals = self.helper("weir-portal")
         self.node.kill()
         self.assertIsNone(program.poll())
         self.node.start()
-        self.right(program)
+        self.goes_on("vm1")
+        self.over(program)
         e2e.wait_for(lambda: self.cable.host is None, "the old portal has gone with its last program")
         self.await_end(portals)
         self.cable.plug()
@@ -217,7 +219,7 @@ class Memory(Distant):
     def test_unmodified_programs_use_the_hosts_device_several_at_once(self):
         info = os.stat(self.memory)
         self.assertEqual((info.st_mode & 0o777, info.st_size), (0o600, 1 << 20))
-        for program in [self.run_by(self.memory, scenes(2)) for _ in range(2)]:
+        for program in [self.run_by(self.memory, scenes(1)) for _ in range(2)]:
             self.right(program)
         self.assertGreater(self.node.vgpu("vm1")["totals"]["gpu_ns"], 0, "it passed the host's gate")
 
@@ -243,7 +245,7 @@ class Memory(Distant):
 
         # The guest's end is killed, and the host's; the guest overwrites the positions of both sides and both rings.
         for harm in (lambda: kill("weir-port"), lambda: kill("weir-portal"), rubbish):
-            program = self.run_by(self.memory, [LOOP, "60", "65536", "200", "4"])
+            program = self.run_by(self.memory, at_work(60))
             self.assertEqual(program.stdout.readline(), "ready\n")
             self.busy("vm1", self.node.vgpu("vm1")["totals"]["gpu_ns"])
             harm()
@@ -253,12 +255,13 @@ class Memory(Distant):
         e2e.wait_for(lambda: not self.helper("weir-port"), "no process has the memory")
 
     def test_the_daemons_death_does_not_affect_a_guests_program(self):
-        program = self.run_by(self.memory, scenes(4))
+        program = self.run_by(self.memory, scenes())
         self.busy("vm1")
         self.node.kill()
         self.assertIsNone(program.poll())
         self.node.start()
-        self.right(program)
+        self.goes_on("vm1")
+        self.over(program)
         e2e.wait_for(lambda: self.ended(self.run_by(self.memory, ["clinfo", "-l"]))[0] == 0, "the new one serves")
 
 

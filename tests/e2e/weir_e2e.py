@@ -30,15 +30,18 @@ DATA_DIRS = os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"
 PATIENCE = 300
 
 
-def wait_for(condition, what, seconds=PATIENCE, pause=0.02):
-    deadline = time.monotonic() + seconds
+def wait_for(condition, what, seconds=PATIENCE, pause=0.02, most=0.06):
+    """What `condition` gives once that is true. The longer the wait, the longer the pauses, up to `most`, because each
+    question takes processor time from what is waited for. Who measures the wait gives a `most` of 0."""
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(pause)
+        time.sleep(max(pause, min(waited / 20, most)))
 
 
 def commands_of(completions, words=()):
@@ -192,6 +195,25 @@ class Node:
                 **dict(entry.split("=", 1) for entry in self.vgpu(name)["environment"])}
 
 
+def doctor(node, program, seen, environment):
+    """The exit status and the report of `weir doctor` for a program. The trial ends, as by Ctrl-C, once `seen` holds for the
+    vGPU that it makes: programs that draw as fast as they can keep the processors busy for as long as it takes."""
+    others = {vgpu["name"] for vgpu in node.get("/v1/vgpus")["vgpus"]}
+    process = subprocess.Popen([WEIR, "--run-dir", node.run_dir, "doctor", "--json", "--seconds", str(PATIENCE), "--", *program],
+                               stdout=subprocess.PIPE, text=True, env=environment)
+
+    def over():
+        vgpus = node.get("/v1/vgpus")["vgpus"]
+        return process.poll() is not None or any(seen(vgpu) for vgpu in vgpus if vgpu["name"] not in others)
+
+    try:
+        wait_for(over, "the trial shows it")
+    finally:
+        process.send_signal(signal.SIGINT)  # it ends its program
+        out, _ = process.communicate(timeout=PATIENCE)
+    return process.returncode, json.loads(out)
+
+
 class Display:
     """An X server without a screen; Mesa renders on the CPU."""
 
@@ -295,6 +317,9 @@ class Tenants:
 PHONG = ["glmark2", "-b", "shading:shading=phong:duration=600", "-s", "800x600"]
 BUMP = ["glmark2", "-b", "bump:duration=600", "-s", "800x600"]
 TEXTURE = ["glmark2-es2", "-b", "texture:duration=600", "-s", "800x600"]
+# A program that draws some 50 frames a second: for tests that need one, and not all of the processors.
+WINDOWS = os.path.join(BUILD, "bin/weir_windows")
+DRAWS = [WINDOWS, "--frames", "0", "--interval-ms", "20"]
 
 
 class WithNode(unittest.TestCase):

@@ -17,14 +17,21 @@ namespace weir::testing {
 
 class FollowedConnection {
  public:
-  explicit FollowedConnection(bool shares_arena = false) : executor(shares_arena) { Answers(); }
+  explicit FollowedConnection(bool shares_arena = false,
+                              std::uint32_t questions_end = opencl::ObjectLog::kReplayRequests)
+      : executor(shares_arena),
+        log(
+            [this](std::uint64_t offset, std::uint64_t size) {
+              const auto& arena = executor.arena;
+              if (offset > arena.size() || size > arena.size() - offset) return wire::ByteView();
+              return wire::ByteView(arena.data() + offset, size);
+            },
+            questions_end) {
+    Answers();
+  }
 
   ModelExecutor executor;
-  opencl::ObjectLog log{[this](std::uint64_t offset, std::uint64_t size) {
-    const auto& arena = executor.arena;
-    if (offset > arena.size() || size > arena.size() - offset) return wire::ByteView();
-    return wire::ByteView(arena.data() + offset, size);
-  }};
+  opencl::ObjectLog log;
   std::vector<std::vector<std::byte>> to_client;
   std::set<std::uint64_t> freed;
 

@@ -77,7 +77,7 @@ class Killed(Charges):
                     self.assertEqual(killer.says(), "killed")
                     kills += 1
                     e2e.wait_for(lambda: pid not in self.node.used_ns(), "it has left the device")
-            time.sleep(0.01)
+            time.sleep(0.02)
         span = time.monotonic() - start
         self.check("looping", self.used() - begun, charged, span, CAP, f"{kills} kills")
 
@@ -120,7 +120,7 @@ class Endless(Charges):
                 program = self.start(command, "endless", user=TENANT)
             now = self.node.used_ns()
             seen.update({pid: now[pid] / 1e9 for pid in executors_of(self.node, "endless") if pid in now})
-            time.sleep(0.01)
+            time.sleep(0.02)
         span = time.monotonic() - start
         self.check("endless", self.used(without=others) - begun, charged, span, self.cap, f"{len(seen)} executors",
                    unpaid=max(seen.values()))

@@ -31,7 +31,7 @@ class Descriptors(hostile.Hostile):
     def test_a_daemon_without_descriptors_serves_attached_programs_and_accepts_others_later(self):
         self.node.create("victim")
         self.node.create("hog", owner_uid=TENANT.pw_uid)
-        victim = self.start([hostile.LOOP, "600", "65536", "200", "4"], "victim")
+        victim = self.start(hostile.at_work(), "victim")
         self.wait_busy("victim")
         hog = self.node.environment("hog")["WEIR_ATTACH"]
         hello = (b"WAT1" + bytes((1, 0, 1, 0, 1, 0, 5, 0, 1, 0)) + b"\x03hog").hex()

@@ -31,7 +31,7 @@ class Escape(hostile.Hostile):
     def test_a_kernel_that_makes_system_calls_reaches_nothing_of_others(self):
         self.node.create("mine", owner_uid=TENANT.pw_uid)
         self.node.create("other", owner_uid=TENANT.pw_uid)
-        self.start([hostile.LOOP, "600", "65536", "200", "4"], "other", user=TENANT)
+        self.start(hostile.at_work(), "other", user=TENANT)
         self.wait_busy("other")
         home = os.path.join(self.node.run_dir, "homes")
         owners_file = os.path.join(self.node.folder, "owners")
@@ -99,7 +99,7 @@ class Escape(hostile.Hostile):
         self.node.start()
         for name in ("mine", "other"):
             self.node.create(name, owner_uid=TENANT.pw_uid)
-        other = self.start([hostile.LOOP, "600", "65536", "200", "4"], "other", user=TENANT)
+        other = self.start(hostile.at_work(), "other", user=TENANT)
         self.wait_busy("other")
         before = executors_of(self.node, "other")
         for mib, status in ((64, 0), (2048, 2)):
@@ -117,7 +117,7 @@ class Escape(hostile.Hostile):
     def test_a_kernel_that_writes_anywhere_fails_its_own_run_only(self):
         for name in ("mine", "other"):
             self.node.create(name, owner_uid=TENANT.pw_uid)
-        other = self.start([hostile.LOOP, "600", "65536", "200", "4"], "other", user=TENANT)
+        other = self.start(hostile.at_work(), "other", user=TENANT)
         self.wait_busy("other")
         before = executors_of(self.node, "other")
         program = self.start([ESCAPE, "scribble"], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)

@@ -57,7 +57,7 @@ class Forged(hostile.Hostile):
             self.assertEqual(now["owners"], device["owners"])
             time.sleep(0.1)
         self.daemon_is_well()
-        code, out, err = self.run_to_end([hostile.LOOP, "1", "65536", "200", "4"], "victim")
+        code, out, err = self.run_to_end(hostile.at_work(1), "victim")
         self.assertEqual((code, "wrong 0" in out), (0, True), err)
 
 

@@ -15,7 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../e2e"))
 import weir_e2e as e2e  # noqa: E402
-from opencl_tenants import OpenClTenants, executors_of  # noqa: E402,F401
+from opencl_tenants import OpenClTenants, at_work, executors_of  # noqa: E402,F401
 
 LOOP = os.path.join(e2e.BUILD, "bin/opencl_loop")
 EXECUTOR = os.path.join(e2e.BUILD, "lib/weir/weir-executor")

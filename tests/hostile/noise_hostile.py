@@ -68,7 +68,7 @@ class Noise(hostile.Hostile):
         ports = [manager_port] + [self.port(os.path.join(self.node.run_dir, name)) for name in ("portal.port", "portal-plain.port")]
         e2e.wait_for(lambda: os.path.exists(self.guest), "the guest's portal listens")
         places = self.sockets() + [self.guest] + [f"tcp:{port}" for port in ports]
-        victim = self.start([hostile.LOOP, "600", "65536", "200", "4"], "victim")
+        victim = self.start(hostile.at_work(), "victim")
         self.wait_busy("victim")
         before = children_of(self.node.process.pid)
         self.assertGreaterEqual(len(before), 5, before)

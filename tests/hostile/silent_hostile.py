@@ -39,13 +39,9 @@ class Silent(hostile.Hostile):
         attacker = self.attack(STRANGER, "silent", CONNECTIONS, *self.sockets())
         attacker.says()
         self.finds_its_device("victim")
-        program = self.start(hostile_loop(2), "victim")
+        program = self.start(hostile.at_work(2), "victim")
         self.assertEqual(program.wait(e2e.PATIENCE), 0)
         self.assertGreater(self.node.vgpu("victim")["totals"]["gpu_ns"], 0, "it passed its gate")
-
-
-def hostile_loop(seconds):
-    return [hostile.LOOP, str(seconds), "65536", "200", "4"]
 
 
 if __name__ == "__main__":

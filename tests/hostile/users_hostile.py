@@ -32,7 +32,7 @@ class Users(hostile.Hostile):
         seen = set()
         for name, user in (("roots", ROOT), ("mine", TENANT), ("mine2", TENANT)):
             self.node.create(name, owner_uid=user.pw_uid)
-            program = self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=user)
+            program = self.start(hostile.at_work(), name, user=user)
             self.wait_busy(name)
             uids = self.users_of(name)
             self.assertEqual(len(uids), 1)
@@ -53,7 +53,7 @@ class Users(hostile.Hostile):
         self.node.create("other", owner_uid=TENANT.pw_uid)
         users = {}
         for name in ("mine", "other"):
-            self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=TENANT)
+            self.start(hostile.at_work(), name, user=TENANT)
             self.wait_busy(name)
             users[name] = self.users_of(name).pop()
         # As a kernel that has taken over the executor would start it.
@@ -104,7 +104,7 @@ class Users(hostile.Hostile):
         self.node.arguments = (*self.node.arguments, "--executor-users", "owners")
         self.node.start()
         self.node.create("mine", owner_uid=TENANT.pw_uid)
-        self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
+        self.start(hostile.at_work(), "mine", user=TENANT)
         self.wait_busy("mine")
         self.assertEqual(self.users_of("mine"), {TENANT.pw_uid})
         self.assertEqual(self.node.get("/v1/status")["isolation"], {
@@ -122,7 +122,7 @@ class Users(hostile.Hostile):
     def test_executors_have_no_capabilities_no_new_privileges_and_a_filter_of_system_calls(self):
         for name, uid in (("roots", 0), ("tenants", TENANT.pw_uid)):
             self.node.create(name, owner_uid=uid)
-            self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=TENANT if uid else ROOT)
+            self.start(hostile.at_work(), name, user=TENANT if uid else ROOT)
             self.wait_busy(name)
             with open(f"/proc/{executors_of(self.node, name)[0]}/status") as status:
                 fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
@@ -137,7 +137,7 @@ class Users(hostile.Hostile):
             self.skipTest(hostile.why_no_namespaces())
         for name in ("mine", "other"):
             self.node.create(name, owner_uid=TENANT.pw_uid)
-            self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=TENANT)
+            self.start(hostile.at_work(), name, user=TENANT)
             self.wait_busy(name)
         processes = [self.node.process.pid, *(executors_of(self.node, name)[0] for name in ("mine", "other"))]
         for kind in ("net", "ipc", "uts"):
@@ -152,7 +152,7 @@ class Users(hostile.Hostile):
         groups = {}
         for name in ("mine", "other"):
             self.node.create(name, owner_uid=TENANT.pw_uid)
-            self.start([hostile.LOOP, "600", "65536", "200", "4"], name, user=TENANT)
+            self.start(hostile.at_work(), name, user=TENANT)
             self.wait_busy(name)
             user = self.users_of(name).pop()
             groups[name] = [group for group in hostile.groups_of(executors_of(self.node, name)[0]) if group != "/"]
@@ -177,7 +177,7 @@ class Users(hostile.Hostile):
 
     def test_the_executor_of_another_users_vgpu_refuses_a_stranger(self):
         self.node.create("mine", owner_uid=TENANT.pw_uid)
-        program = self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
+        program = self.start(hostile.at_work(), "mine", user=TENANT)
         self.wait_busy("mine")
         for kind in ("opencl", "vgpu"):
             place = os.path.join(self.node.run_dir, kind, "mine.sock")
@@ -382,7 +382,7 @@ class Unit(hostile.Hostile):
         status, body = self.node.call("PUT", "/v1/devices/embedded/memory", {"size_bytes": 1 << 30})
         self.assertEqual(status, 200, body)
         self.node.create("mine", owner_uid=TENANT.pw_uid, memory_min_bytes=64 << 20, memory_max_bytes=512 << 20)
-        program = self.start([hostile.LOOP, "600", "65536", "200", "4"], "mine", user=TENANT)
+        program = self.start(hostile.at_work(), "mine", user=TENANT)
         self.wait_busy("mine")
         executor = executors_of(self.node, "mine")[0]
         # The daemon accepts the executor's memory statistics, and so does the next daemon, which finds the executor's

@@ -24,11 +24,11 @@ std::optional<ObjectLog::Message> ObjectLog::Ahead(ByteView message) {
 }
 
 std::optional<ObjectLog::Message> ObjectLog::AskForEnd(std::uint32_t queue) {
-  if (requests_.size() >= kReplayRequests - kQuestions) return std::nullopt;
+  if (requests_.size() >= questions_end_ - kQuestions) return std::nullopt;
   std::uint32_t number = 0;
   do {
     number = next_question_++;
-    if (next_question_ == kReplayRequests) next_question_ = kQuestions;
+    if (next_question_ == questions_end_) next_question_ = kQuestions;
   } while (requests_.contains(number));
   wire::Finish finish{.request = number, .queue = queue};
   Do(finish);

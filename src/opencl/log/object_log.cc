@@ -21,7 +21,10 @@ constexpr std::uint32_t kDepthMax = 1000;
 
 }  // namespace
 
-ObjectLog::ObjectLog(Arena arena) : arena_(std::move(arena)) { requests_[0].facts = true; }
+ObjectLog::ObjectLog(Arena arena, std::uint32_t questions_end)
+    : arena_(std::move(arena)), questions_end_(questions_end) {
+  requests_[0].facts = true;
+}
 
 // -- Messages --------------------------------------------------------------------------------------------------------
 

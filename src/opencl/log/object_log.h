@@ -37,7 +37,9 @@ class ObjectLog {
   /// Greater than all ids.
   static constexpr std::uint32_t kIdsEnd = kIdMax + 1;
 
-  explicit ObjectLog(Arena arena);
+  /// `questions_end`: the log's questions have the numbers from kQuestions to here. Tests give fewer, because counting
+  /// through all of them takes long.
+  explicit ObjectLog(Arena arena, std::uint32_t questions_end = kReplayRequests);
   ObjectLog(const ObjectLog&) = delete;
   ObjectLog& operator=(const ObjectLog&) = delete;
 
@@ -224,6 +226,7 @@ class ObjectLog {
   [[nodiscard]] Object* Look(Kind kind, std::uint32_t id) const;
 
   const Arena arena_;
+  const std::uint32_t questions_end_;
   logged::IdTable<logged::Slot> slots_;
   std::map<std::uint32_t, std::vector<logged::BuildRef>> builds_;  // by the program's id
   std::vector<ObjectRef> devices_;                                 // root devices
