@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -215,6 +216,10 @@ class Session : public std::enable_shared_from_this<Session> {
     try {
       Request request = ReceivedRequest();
       request.body = std::move(parser_->get().body());
+      request.when_gone = [weak = weak_from_this()](std::function<void()> gone) {
+        if (const auto self = weak.lock()) self->WatchForEnd(std::move(gone));
+      };
+      is_asking_ = true;
       shared_->handler(request, [answering](Reply reply) { answering->Answer(std::move(reply)); });
     } catch (const std::exception&) {  // for example nlohmann's type error or std::bad_alloc
       answering->Answer(
@@ -222,7 +227,26 @@ class Session : public std::enable_shared_from_this<Session> {
            "{\"error\": {\"code\": \"internal\", \"message\": \"the request could not be carried out\"}}\n"});
     }
   }
+  void WatchForEnd(std::function<void()> gone) {
+    if (!is_asking_) return;
+    gone_ = std::move(gone);
+    stream_.socket().async_wait(Protocol::socket::wait_error, [weak = weak_from_this()](beast::error_code error) {
+      const auto self = weak.lock();
+      if (error || !self || !self->HungUp()) return;
+      if (const auto tell = std::exchange(self->gone_, nullptr)) tell();
+    });
+  }
+  /// A client that only sends no more may still read its reply.
+  [[nodiscard]] bool HungUp() {
+    pollfd entry{stream_.socket().native_handle(), 0, 0};
+    return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+  }
   void Write(Reply reply, bool keep_alive) {
+    is_asking_ = false;
+    if (std::exchange(gone_, nullptr)) {
+      beast::error_code ignored;  // the peer may have disconnected already
+      stream_.socket().cancel(ignored);
+    }
     EndLarge();
     if (reply.events) return StartEvents(std::move(reply));
     if (!BeginLarge(shared_->replies, reply.body.size())) reply = TooManyLarge("replies");
@@ -296,6 +320,8 @@ class Session : public std::enable_shared_from_this<Session> {
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   beast::http::response<beast::http::string_body> response_;
+  bool is_asking_ = false;               // the handler has not replied yet
+  std::function<void()> gone_;           // of the request that the handler has
   std::shared_ptr<EventStream> events_;  // of a reply that stays open
   EventStream::Text sending_;            // the text that is being written
   std::array<char, 64> unexpected_{};
