@@ -3,11 +3,39 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "platform/clock.h"
 
 namespace weir::remote {
+namespace {
+
+/// Interval at which a wait for the thread of Run checks whether the old node reads.
+constexpr Duration kStallLook = milliseconds(50);
+
+/// Whether a node has taken no data for a while.
+class Stall {
+ public:
+  Stall(const std::atomic<std::uint64_t>& sent, Duration within) : sent_(sent), within_(within) {}
+  [[nodiscard]] bool Lasts() {
+    const Instant now = platform::Now();
+    if (const std::uint64_t sent = sent_.load(std::memory_order_relaxed); sent != seen_) {
+      seen_ = sent;
+      since_ = now;
+    }
+    return now - since_ >= within_;
+  }
+
+ private:
+  const std::atomic<std::uint64_t>& sent_;
+  const Duration within_;
+  std::uint64_t seen_ = sent_.load(std::memory_order_relaxed);
+  Instant since_ = platform::Now();
+};
+
+}  // namespace
 
 void SayRelay(const std::string& text) { std::fprintf(stderr, "weir: %s\n", text.c_str()); }
 
@@ -53,7 +81,12 @@ void Conversation::Run() {
       line_.hold.store(false);
     }
     if (pending == nullptr) break;  // the client has gone
-    Answer(*pending, status ? Move(*pending) : Result<proto::MoveFigures>(status.error()));
+    if (pending->withdrawn) continue;
+    DoErrand();  // what an earlier migration has left
+    std::vector<std::vector<std::byte>> owed;
+    Answer(*pending, status ? Move(*pending, owed) : Result<proto::MoveFigures>(status.error()));
+    // Sent after the answer, because the old node may not read.
+    if (!owed.empty()) status = SendMessages(*node_.stream, owed, line_.stop);
   }
   if (!line_.stop.exchange(true) && !status) SayRelay(accepted_.program + ": " + status.error().message);
   EndReader();
@@ -65,23 +98,37 @@ void Conversation::Close() {
   const std::lock_guard lock(pending_mutex_);
   over_ = true;
   errand_done_.notify_all();
-  if (pending_ != nullptr) Answer(*pending_, Fail(Errc::kUnavailable, kOver));
+  if (pending_ != nullptr && !pending_->withdrawn) Answer(*pending_, Fail(Errc::kUnavailable, kOver));
 }
 
-/// Makes the thread of Run do `work` between two messages of the client, and waits for it. False: the connection has
-/// ended, and the work was not done.
-bool Conversation::AtBoundary(const std::function<void()>& work) {
+/// Makes the thread of Run do `work` between two messages of the client, and waits for it. If it fails, the work was
+/// not done. kUnavailable: the connection has ended. kTimeout: the thread can't send a message, because the node reads
+/// nothing.
+Status Conversation::AtBoundary(const std::function<void()>& work) {
   std::unique_lock lock(pending_mutex_);
   errand_ = &work;
   line_.knock.store(true);
   line_.channel.in.Interrupt();
-  errand_done_.wait(lock, [this] { return errand_ == nullptr || over_; });
-  return std::exchange(errand_, nullptr) == nullptr;
+  Stall stall(line_.sent, old_reads_within_);
+  const auto is_done = [this] { return errand_ == nullptr || over_; };
+  while (!errand_done_.wait_for(lock, kStallLook, is_done) && !stall.Lasts()) {
+  }
+  if (std::exchange(errand_, nullptr) == nullptr) return Ok();
+  return over_ ? Fail(Errc::kUnavailable, kOver) : OldNodeReadsNothing(old_reads_within_);
 }
 
 void Conversation::DoErrand() {
+  std::vector<std::vector<std::byte>> leavings;
+  {
+    const std::lock_guard lock(pending_mutex_);
+    leavings = std::exchange(leavings_, {});
+  }
+  // If this fails the connection is over, and its objects with it.
+  static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop));
   const std::lock_guard lock(pending_mutex_);
-  if (errand_ == nullptr) return;
+  // An errand of a later migration uses the same ids, and waits for leavings that have come meanwhile. Its knock makes
+  // this function be called again.
+  if (errand_ == nullptr || !leavings_.empty()) return;
   (*errand_)();
   errand_ = nullptr;
   errand_done_.notify_all();
@@ -96,9 +143,12 @@ void Conversation::Answer(PendingMove& pending, Result<proto::MoveFigures> outco
 Status Conversation::Enter(PendingMove& pending) {
   WEIR_TRY(pending.fresh, pending.enter());
   pending.fresh_in = std::make_unique<InPump>(line_.stop, *pending.fresh.stream, line_.awake);
-  pending.mover = std::make_unique<Mover>(
-      OldNode{.followed = followed_, .sink = *sink_, .stream = *node_.stream, .arena_bytes = line_.arena.bytes()},
-      pending.fresh.entry, *pending.fresh.stream, *pending.fresh_in, line_.stop);
+  pending.mover = std::make_unique<Mover>(OldNode{.followed = followed_,
+                                                  .sink = *sink_,
+                                                  .stream = *node_.stream,
+                                                  .arena_bytes = line_.arena.bytes(),
+                                                  .reads_within = old_reads_within_},
+                                          pending.fresh.entry, *pending.fresh.stream, *pending.fresh_in, line_.stop);
   return Ok();
 }
 
@@ -109,33 +159,59 @@ Status Conversation::CopyAhead(PendingMove& pending) {
 
 void Conversation::GiveUp(PendingMove& pending) {
   if (pending.mover == nullptr) return;
-  const auto leavings = pending.mover->Leavings();
+  auto leavings = pending.mover->Leavings();
   if (leavings.empty()) return;
-  // If this fails the connection is over, and its objects with it.
-  AtBoundary([&] { static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop)); });
+  // Not waited for, because the old node may not read.
+  const std::lock_guard lock(pending_mutex_);
+  std::ranges::move(leavings, std::back_inserter(leavings_));
+  line_.knock.store(true);
+  line_.channel.in.Interrupt();
+}
+
+Result<proto::MoveFigures> Conversation::Outcome(const std::shared_ptr<PendingMove>& pending) {
+  Stall stall(line_.sent, old_reads_within_);
+  std::unique_lock lock(pending->mutex);
+  while (!pending->changed.wait_for(lock, kStallLook, [&pending] { return pending->outcome.has_value(); })) {
+    if (!stall.Lasts()) continue;
+    lock.unlock();
+    Withdraw(*pending);
+    lock.lock();
+  }
+  return *pending->outcome;
+}
+
+/// Answers the request if Run has not begun it, because it can't send the client's messages. A migration that has begun
+/// has time limits of its own. The hold stays until Run takes the request: without one it would look like the end of
+/// the client.
+void Conversation::Withdraw(PendingMove& pending) {
+  {
+    const std::lock_guard lock(pending_mutex_);
+    if (pending_.get() != &pending || pending.withdrawn) return;
+    pending.withdrawn = true;
+    Answer(pending, OldNodeReadsNothing(old_reads_within_));
+  }
+  GiveUp(pending);
 }
 
 /// Called if objects that were created ahead prevent the migration. Releases them and copies everything in the pause.
 Result<Moved> Conversation::FinishAgain(PendingMove& pending) {
+  WEIR_TRY_STATUS(pending.mover->AwaitOldNode());
   WEIR_TRY_STATUS(SendMessages(*node_.stream, pending.mover->Leavings(), line_.stop));
   pending.mover.reset();
   WEIR_TRY_STATUS(Enter(pending));
   return pending.mover->Finish();
 }
 
-Result<proto::MoveFigures> Conversation::Move(PendingMove& pending) {
+/// `owed`: messages to the old node with which the client stays there.
+Result<proto::MoveFigures> Conversation::Move(PendingMove& pending, std::vector<std::vector<std::byte>>& owed) {
   const std::int64_t begin_ns = platform::NowNs();
   auto moved = pending.mover->Finish();
   if (!moved && pending.mover->in_the_way()) moved = FinishAgain(pending);
   if (!moved) {
     // The old node continues, and reports the errors that the log still owes the client.
-    std::vector<std::vector<std::byte>> messages;
-    if (pending.mover != nullptr) messages = pending.mover->Leavings();
-    {
-      const std::lock_guard lock(followed_.mutex);
-      for (auto& failing : followed_.log.ErrorsOwed()) messages.push_back(std::move(failing));
-    }
-    if (const Status sent = SendMessages(*node_.stream, messages, line_.stop); !sent) return sent.error();
+    if (pending.mover != nullptr) owed = pending.mover->Leavings();
+    const std::lock_guard lock(followed_.mutex);
+    for (auto& failing : followed_.log.ErrorsOwed()) owed.push_back(std::move(failing));
     return moved.error();
   }
   leaving_ = true;

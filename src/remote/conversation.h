@@ -37,8 +37,10 @@ struct Entered {
 /// The connection of one client, which may migrate to another node.
 class Conversation {
  public:
-  Conversation(opencl::Accepted accepted, Entered entered, KeepAwake& awake)
-      : accepted_(std::move(accepted)),
+  /// `old_reads_within`: a migration ends when the old node has taken no data for this long.
+  Conversation(opencl::Accepted accepted, Entered entered, KeepAwake& awake, Duration old_reads_within)
+      : old_reads_within_(old_reads_within),
+        accepted_(std::move(accepted)),
         socket_(accepted_.socket.get()),
         followed_([this](std::uint64_t offset, std::uint64_t size) { return InArena(offset, size); }) {
     line_.channel = std::move(accepted_.channel);
@@ -61,8 +63,9 @@ class Conversation {
     std::mutex mutex{};
     std::condition_variable changed{};
     std::optional<Result<proto::MoveFigures>> outcome{};
+    bool withdrawn = false;  // Run does not begin it any more; guarded by pending_mutex_ until Run has taken it
   };
-  // Called by another thread, which keeps the PendingMove until it is answered. One at a time.
+  // Called by another thread. One migration at a time.
 
   /// Connects to the new node and copies contents while the client runs.
   Status CopyAhead(PendingMove& pending);
@@ -79,7 +82,7 @@ class Conversation {
   }
   /// Abandons a migration after CopyAhead.
   void GiveUp(PendingMove& pending);
-  /// Requests the rest of the migration after CopyAhead. Run answers `pending`.
+  /// Requests the rest of the migration after CopyAhead. Outcome then waits for its end.
   void RequestMove(const std::shared_ptr<PendingMove>& pending) {
     {
       // Both are set under the lock, because Run takes the move and ends the hold. A hold without a move would
@@ -91,6 +94,8 @@ class Conversation {
     }
     line_.channel.in.Interrupt();
   }
+  /// kTimeout: the old node reads nothing. The request is withdrawn then, and the client stays there.
+  Result<proto::MoveFigures> Outcome(const std::shared_ptr<PendingMove>& pending);
 
  private:
   proto::cl::ByteView InArena(std::uint64_t offset, std::uint64_t size) {
@@ -103,14 +108,16 @@ class Conversation {
   void EndReader();
   void Close();
   Status Enter(PendingMove& pending);
-  bool AtBoundary(const std::function<void()>& work);
+  Status AtBoundary(const std::function<void()>& work);
   void DoErrand();
+  void Withdraw(PendingMove& pending);
   Result<Moved> FinishAgain(PendingMove& pending);
-  Result<proto::MoveFigures> Move(PendingMove& pending);
+  Result<proto::MoveFigures> Move(PendingMove& pending, std::vector<std::vector<std::byte>>& owed);
   static void Answer(PendingMove& pending, Result<proto::MoveFigures> outcome);
 
   static constexpr const char* kOver = "the program has ended";
 
+  const Duration old_reads_within_;
   opencl::Accepted accepted_;
   const int socket_;
   Line line_;
@@ -124,6 +131,7 @@ class Conversation {
   std::condition_variable errand_done_;
   std::shared_ptr<PendingMove> pending_;
   const std::function<void()>* errand_ = nullptr;  // work to be done between two messages
+  std::vector<std::vector<std::byte>> leavings_;   // messages to be sent between two messages, before the errand
   bool over_ = false;
 };
 

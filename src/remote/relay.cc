@@ -121,7 +121,8 @@ void Relay::Serve(platform::Fd client) {
   auto accepted = opencl::Welcome(std::move(client), {.owner = owner}, ShownOf(entered->entry.arena),
                                   /*in_host_memory=*/false);
   if (!accepted) return SayRelay(accepted.error().message);
-  const auto conversation = std::make_shared<Conversation>(std::move(*accepted), std::move(*entered), awake_);
+  const auto conversation =
+      std::make_shared<Conversation>(std::move(*accepted), std::move(*entered), awake_, options_.old_reads_within);
   auto at = conversations_.end();
   {
     const std::lock_guard lock(mutex_);
@@ -161,12 +162,11 @@ Result<std::string> Relay::MoveAll(const proto::MoveRequest& request) {
   std::vector<proto::MoveFigures> figures;
   std::optional<Error> error;
   for (const auto& [conversation, pending] : moves) {
-    std::unique_lock lock(pending->mutex);
-    pending->changed.wait(lock, [&answered = *pending] { return answered.outcome.has_value(); });
-    if (*pending->outcome)
-      figures.push_back(**pending->outcome);
+    const Result<proto::MoveFigures> outcome = conversation->Outcome(pending);
+    if (outcome)
+      figures.push_back(*outcome);
     else if (!error && !conversation->over())
-      error = pending->outcome->error();
+      error = outcome.error();
   }
   if (error) {
     if (!figures.empty()) error->message += "; others of the program's connections have moved";
