@@ -41,10 +41,13 @@ constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(100);
 /// Clients may connect faster than connections can be accepted, so that other work of the loop comes in between.
 constexpr int kAcceptsAtOnce = 32;
 
-Reply TooManyLarge(const char* what) {
-  return ErrorReply(
-      Fail(Errc::kUnavailable,
-           fmt::format("as many large {} are on their way as the service takes at a time; try again", what)));
+Reply TooManyLarge(const char* what, std::size_t all_max, std::size_t of_one_max) {
+  const auto in_mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return ErrorReply(Fail(Errc::kUnavailable,
+                         fmt::format("there is no room for another one: of {} over {} KiB, at most {:g} MiB of one "
+                                     "client and {:g} MiB of all may be under way at a time; try again when others "
+                                     "have ended",
+                                     what, kLargeBody >> 10, in_mib(of_one_max), in_mib(all_max))));
 }
 
 /// Large bodies, or large replies, that are in memory: their bytes, of all clients and of each.
@@ -166,7 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
       parser_->body_limit(bytes_max);
     }
     if (!BeginLarge(shared_->bodies, parser_->chunked() ? bytes_max : length.value_or(0)))
-      return Write(TooManyLarge("requests"), false);
+      return Write(TooManyLarge("requests", limits.large_bytes, limits.large_bytes_of_one), false);
     beast::http::async_read(stream_, buffer_, *parser_,
                             [self = shared_from_this()](beast::error_code error, std::size_t) {
                               if (self->CanGoOn(error)) self->Ask();
@@ -249,7 +252,8 @@ class Session : public std::enable_shared_from_this<Session> {
     }
     EndLarge();
     if (reply.events) return StartEvents(std::move(reply));
-    if (!BeginLarge(shared_->replies, reply.body.size())) reply = TooManyLarge("replies");
+    if (!BeginLarge(shared_->replies, reply.body.size()))
+      reply = TooManyLarge("replies", shared_->limits.reply_bytes, shared_->limits.reply_bytes_of_one);
     response_ = {};
     response_.version(11);
     response_.result(reply.status);

@@ -129,6 +129,8 @@ TEST_F(ServerLimitsTest, LargeRepliesThatAreNotReadAreBoundedTogether) {
   ASSERT_TRUE(refused) << refused.error().message;
   EXPECT_EQ(refused->status, 503U);
   EXPECT_NE(refused->body.find("\"unavailable\""), std::string::npos) << refused->body;
+  EXPECT_NE(refused->body.find("at most 8 MiB of one client and 12 MiB of all"), std::string::npos) << refused->body;
+  EXPECT_NE(refused->body.find("try again"), std::string::npos) << refused->body;
   EXPECT_EQ(StatusOf(kLab, {"GET", "/small"}), 200U);
   EXPECT_EQ(StatusOf(kOther, {"GET", "/large"}), 200U);
   EXPECT_TRUE(testing::WaitUntil([this] {
