@@ -113,6 +113,13 @@ TEST(CommandLine, NamesTheFlagWhoseValueItCannotRead) {
   }
 }
 
+TEST(CommandLine, RefusesToForgetADeviceWithoutAName) {
+  const WeirOutcome outcome = Weir({"devices", "--forget", "", "--socket", kNobody});
+  EXPECT_EQ(outcome.code, 2) << "no daemon is asked: " << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("weir: --forget: the name is empty; ")) << outcome.err;
+  EXPECT_NE(outcome.err.find("Try 'weir devices --help'."), std::string::npos) << outcome.err;
+}
+
 TEST(CommandLine, HasExamplesInEveryHelp) {
   for (const char* command : {"serve", "run", "record", "doctor", "top", "policy", "oversell", "plan", "events",
                               "devices", "status", "stop", "demo", "vgpu", "keys", "profile"}) {

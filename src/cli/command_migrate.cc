@@ -63,7 +63,9 @@ Result<std::string> AskRelay(const std::string& relay, const std::string& text) 
   if (!socket) return Fail(Errc::kNotFound, fmt::format("no program of 'weir run --node' answers at {}", relay));
   WEIR_TRY_STATUS(platform::SendPacket(socket->get(), std::as_bytes(std::span(text))));
   if (!platform::WaitReadable(socket->get(), kAnswerMs))
-    return Fail(Errc::kTimeout, "the relay did not answer within 5 minutes");
+    return Fail(Errc::kTimeout,
+                "the relay has not answered within 5 minutes; it may still move the program, and a further 'weir "
+                "migrate' waits for that");
   WEIR_TRY(const platform::Packet packet, platform::ReceivePacket(socket->get(), proto::kControlBytesMax));
   return proto::AnswerFrom({reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size()});
 }

@@ -66,9 +66,17 @@ void PrintModules(const json& modules, const std::string& none = {}) {
   fmt::print("{}", table.empty() ? none + "\n" : table.Render(StdoutTakesColor()));
 }
 
+void SayWhenItTriesAgain(ModuleClient& client) {
+  client.OnPatience([](const Error& why, Duration patience) {
+    fmt::print(stderr, "weir: {}; trying again for {:.0f} s\n", why.message, SecondsOf(patience));
+  });
+}
+
 Result<int> Register(const Session& session, const ModuleFlags& flags) {
   WEIR_TRY(ModuleClient client, ClientOf(session, flags));
+  SayWhenItTriesAgain(client);
   WEIR_TRY(const std::string bytes, platform::ReadFile(flags.file, modules::ModuleStore::kBlobBytesMax));
+  WEIR_TRY_STATUS(client.Ask("GET", "/v1/modules"));  // fails at once without a service, for which PutBlob would wait
   WEIR_TRY(const std::string blob, client.PutBlob(bytes));
   WEIR_TRY(const json module, client.Ask("PUT", ModuleTarget(flags.name), json{{"blob", blob}}.dump()));
   if (session.json) return PrintJson(module), 0;
@@ -127,9 +135,7 @@ Result<json> NeedOfProfile(ModuleClient& client, const ModuleFlags& flags) {
 
 Result<int> RunKernel(const Session& session, const ModuleFlags& flags) {
   WEIR_TRY(ModuleClient client, ClientOf(session, flags));
-  client.OnPatience([](const Error& why, Duration patience) {
-    fmt::print(stderr, "weir: {}; trying again for {:.0f} s\n", why.message, SecondsOf(patience));
-  });
+  SayWhenItTriesAgain(client);
   json body{{"module", flags.name}, {"kernel", flags.kernel}, {"seconds_max", SecondsOf(flags.time_max)}};
   if (!flags.arguments.empty()) body["arguments"] = flags.arguments;
   if (!flags.device.empty()) body["device"] = flags.device;

@@ -121,6 +121,12 @@ Result<int> ShowDevices(const Session& session) {
   return 0;
 }
 
+/// The value of --forget. An empty name, for example from a script's unset variable, would otherwise ask for nothing.
+Result<std::string> ParseDeviceToForget(const std::string& text) {
+  if (!text.empty()) return text;
+  return Fail(Errc::kInvalidArgument, "the name is empty; 'weir status' lists what is not restored, with its device");
+}
+
 Result<int> ForgetDevice(const Session& session, const std::string& device) {
   WEIR_TRY(const json reply, session.client().Delete("/v1/devices/" + PercentEncode(device) + "/not_restored"));
   if (session.json) return PrintJson(reply), 0;
@@ -247,9 +253,9 @@ void AddDevices(Command app, Session& session) {
                  "  weir devices --forget gpu1    # it is gone for good: its settings are no longer kept\n",
                  session);
   const auto forget = std::make_shared<std::string>();
-  command.Add("--forget", "DEVICE", *forget,
-              "Remove the saved policy, selling and memory of a device that 'weir status' lists as not restored. "
-              "'weir vgpu rm' removes its vGPUs");
+  command.AddParsed("--forget", "DEVICE", *forget, ParseDeviceToForget,
+                    "Remove the saved policy, selling and memory of a device that 'weir status' lists as not restored. "
+                    "'weir vgpu rm' removes its vGPUs");
   command.WhenGiven([&session, forget] {
     session.action = [&session, forget] {
       return forget->empty() ? ShowDevices(session) : ForgetDevice(session, *forget);

@@ -226,7 +226,7 @@ void Manager::HandleRuns(const http::Request& request, const std::string& id, ht
         return run == nullptr || run->ended();
       },
       [this, holder, id] { return RunReply(holder, id, 200); }, std::move(respond),
-      milliseconds(std::min(*wait_ms, kWaitMsMax)));
+      milliseconds(std::min(*wait_ms, kWaitMsMax)), request.when_gone);
 }
 
 void Manager::Hello(const std::string& name, const http::Request& request, http::Respond respond) {
@@ -281,7 +281,7 @@ void Manager::Work(const std::string& name, const http::Request& request, http::
                   for (const engine::RunAttempt attempt : taken.work.drop) body["drop"].push_back(JsonOf(attempt));
                   return http::JsonReply(body);
                 },
-                std::move(respond), milliseconds(std::min(*wait_ms, kWorkWaitMsMax)));
+                std::move(respond), milliseconds(std::min(*wait_ms, kWorkWaitMsMax)), request.when_gone);
 }
 
 void Manager::Parts(const std::string& name, const http::Request& request, const http::Respond& respond) {

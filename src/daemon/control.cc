@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/json_fields.h"
@@ -377,9 +379,17 @@ void Control::Answer(const Request& request, const http::Respond& respond) {
   const std::uint64_t saves = context_.saver->saves();
   Reply reply = Handle(request);
   if (context_.saver->saves() == saves) return respond(std::move(reply));
-  context_.saver->WhenSaved([respond, reply = std::move(reply)](const Status& saved) mutable {
-    if (saved) return respond(std::move(reply));
-    respond(ErrorReply(
+  // A disk that does not answer would otherwise let clients that have given up take all places of the control socket.
+  const auto held = std::make_shared<http::Respond>(respond);
+  if (request.when_gone)
+    request.when_gone([waiting = std::weak_ptr(held)] {
+      if (const auto gone = waiting.lock()) static_cast<void>(std::exchange(*gone, nullptr));
+    });
+  context_.saver->WhenSaved([held, reply = std::move(reply)](const Status& saved) mutable {
+    const http::Respond to = std::exchange(*held, nullptr);
+    if (!to) return;
+    if (saved) return to(std::move(reply));
+    to(ErrorReply(
         Fail(saved.error().code, "the change takes effect, but it could not be saved and would be lost by a restart: " +
                                      saved.error().message)));
   });

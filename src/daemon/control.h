@@ -35,7 +35,7 @@ class Control {
   /// Never throws: a failure becomes an error reply.
   http::Reply Handle(const http::Request& request) noexcept;
   /// Responds once the changes that the request made are durable. If saving fails, the reply is the disk's error: the
-  /// change takes effect, but a restart would lose it.
+  /// change takes effect, but a restart would lose it. A client that hangs up meanwhile is not waited for.
   void Answer(const http::Request& request, const http::Respond& respond);
 
  private:

@@ -185,6 +185,26 @@ TEST_F(SlowDiskNode, HeartbeatsGoOnWhileASaveTakesLong) {
   EXPECT_EQ(*made, 201U) << said_;
 }
 
+TEST_F(SlowDiskNode, AClientThatHangsUpIsNotHeldUntilTheDiskAnswers) {
+  disk_.Stall(true);
+  std::function<void()> gone;
+  http::Request request{"POST", "/v1/vgpus", "", R"({"name":"a"})", "", 0, ::getpid()};
+  request.when_gone = [&gone](std::function<void()> then) { gone = std::move(then); };
+  auto connection = std::make_shared<int>(0);
+  const std::weak_ptr<int> open = connection;
+  control_.Answer(request, [connection](const http::Reply&) { ADD_FAILURE() << "nobody reads it" << *connection; });
+  connection.reset();
+  ASSERT_TRUE(gone);
+  EXPECT_FALSE(open.expired());
+  gone();
+  EXPECT_TRUE(open.expired()) << "its place is free while the disk stalls";
+  const auto other = Ask("POST", "/v1/vgpus", R"({"name":"b"})");
+  disk_.Stall(false);
+  EXPECT_TRUE(RunUntil([&] { return *other != 0; }));
+  EXPECT_EQ(*other, 201U) << said_;
+  EXPECT_TRUE(node_.Vgpu("a")) << "the change takes effect";
+}
+
 TEST_F(SlowDiskNode, AChangeThatCouldNotBeSavedIsAnErrorForItsClient) {
   disk_.FailWith("the disk is broken");
   const auto made = Ask("POST", "/v1/vgpus", R"({"name":"a"})");

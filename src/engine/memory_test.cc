@@ -39,7 +39,11 @@ struct MemoryNode {
       sample.stats.resident_slots = std::min<std::uint32_t>(
           static_cast<std::uint32_t>((sample.stats.made.count + kSlotBytes.count - 1) / kSlotBytes.count),
           granted[sample.vgpu].here);
-    for (MemorySample& sample : samples) sample.stats.resident = SlotBytes(sample.stats.resident_slots);
+    for (MemorySample& sample : samples) {
+      if (const auto said = contents_said.find(sample.vgpu); said != contents_said.end())
+        sample.stats.resident_slots = said->second;
+      sample.stats.resident = SlotBytes(sample.stats.resident_slots);
+    }
     std::vector<GateSample> gates;
     for (const MemorySample& sample : samples)
       gates.push_back({.vgpu = sample.vgpu, .in_flight = running[sample.vgpu] ? 1U : 0U});
@@ -58,6 +62,7 @@ struct MemoryNode {
   Instant now = InstantFromNs(1'000'000'000);
   std::vector<MemorySample> samples;
   std::map<VgpuId, MemoryGrant> granted;
+  std::map<VgpuId, std::uint32_t> contents_said;  // slots of contents, of executors that do not obey
   std::map<VgpuId, bool> running;
   std::vector<Note> notes;
 };
@@ -108,6 +113,37 @@ TEST(ElasticMemory, AnExecutorThatDoesNotCarryOutItsOrderIsEndedAndItsSlotsAreFr
   std::erase_if(node.samples, [a](const MemorySample& sample) { return sample.vgpu == a; });
   node.LookFor(milliseconds(500));
   EXPECT_EQ(node.granted[b].here, 4u);
+}
+
+TEST(ElasticMemory, AFalseReportOfContentsKeepsNoMoreFromOthersThanItsMaximum) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 1, 4), b = node.Add("b", 1, 0);
+  node.contents_said[a] = ~0U;
+  node.Of(b).stats.made = node.Of(b).stats.need = SlotBytes(10);
+  node.LookFor(milliseconds(10));
+  EXPECT_EQ(node.granted[b].here, 10u);
+  const proto::ExecutorStatistics stats = node.engine.Vgpu(node.now, a)->memory_sample.stats;
+  EXPECT_EQ(stats.resident_slots, 4u);
+  EXPECT_EQ(stats.resident, SlotBytes(4));
+  EXPECT_EQ(node.engine.Vgpu(node.now, b)->memory_sample.stats.resident_slots, 10u);
+}
+
+TEST(ElasticMemory, ContentsAboveALoweredMaximumAreBelievedUntilTheyAreEvicted) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 1, 8);
+  node.Of(a).stats.made = node.Of(a).stats.need = SlotBytes(8);
+  node.LookFor(milliseconds(10));
+  ASSERT_EQ(node.granted[a].here, 8u);
+  node.contents_said[a] = 8;
+  node.Of(a).done = false;
+  ASSERT_TRUE(node.Do(SetVgpu{a, {.memory_min = SlotBytes(1), .memory_max = SlotBytes(4)}}).has_value());
+  node.LookFor(milliseconds(10));
+  EXPECT_EQ(node.granted[a].here, 4u);
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.resident_slots, 8u);
+  node.contents_said.erase(a);
+  node.Of(a).done = true;
+  node.LookFor(milliseconds(10));
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.resident_slots, 4u);
 }
 
 TEST(ElasticMemory, AnExecutorThatFollowsItsOrdersIsNotEnded) {
@@ -304,6 +340,17 @@ TEST(WhatOthersHold, IsNotSharedOut) {
   OthersHold(node, 0, 20);
   EXPECT_EQ(node.Memory().slots, 16u);
   EXPECT_EQ(node.granted[a].here, 12u) << "it asked again";
+}
+
+TEST(WhatOthersHold, IsHiddenByAFalseReportOfContentsUpToTheVgpusMaximumOnly) {
+  MemoryNode node(16);
+  node.contents_said[node.Add("a", 1, 4)] = ~0U;
+  for (int looks = 0; looks < 3; ++looks) {
+    node.LookFor(milliseconds(500));
+    ASSERT_TRUE(node.Do(SeeDeviceMemory{"gpu", SlotBytes(10)}).has_value());
+  }
+  EXPECT_EQ(node.Memory().others, 6u);
+  EXPECT_EQ(node.Memory().slots, 10u);
 }
 
 TEST(WhatOthersHold, KeepsSlotsThatFit) {

@@ -226,6 +226,7 @@ Status NodeEngine::On(Instant now, const GatesSampled& event, Actions& actions) 
     if (const auto found = vgpus_.find(sample.vgpu); found != vgpus_.end()) {
       found->second->memory_sample = sample;
       found->second->memory_fresh = true;
+      BoundContents(*found->second);
     }
   for (auto& device : devices_) device->WakeThese(now, actions);
   for (auto& device : devices_)

@@ -95,24 +95,7 @@ void BM_DrainAFullRing(benchmark::State& state) {
     for (auto _ : state) {
       state.PauseTiming();
       for (std::uint32_t i = 0; i < proto::kRingRecords; ++i)
-        client.Push({.sequence = ++sequence,
-                     .kind = 1,
-                     .surface = 0,
-                     .begin_ns = now_ns,
-                     .present_ns = now_ns,
-                     .submit_ns = now_ns,
-                     .end_ns = now_ns,
-                     .gpu_ns = 1'000,
-                     .sync_ns = 0,
-                     .pace_ns = 0,
-                     .wait_ns = 0,
-                     .predicted_ns = 0,
-                     .interval_ns = 0,
-                     .reserved_ns = 0,
-                     .tasks = 0,
-                     .reserved0 = {},
-                     .start_delay_ns = 0,
-                     .reserved = {}});
+        client.Push(weir::testing::GoodRecord(++sequence, now_ns));
       drained.frames.clear();
       state.ResumeTiming();
       process.Drain(now_ns, drained);

@@ -30,6 +30,7 @@ namespace {
 
 using weir::testing::CodeOf;
 using weir::testing::GateHost;
+using weir::testing::GoodRecord;
 using weir::testing::RawClient;
 using weir::testing::TempFolder;
 using weir::testing::WaitUntil;
@@ -113,24 +114,7 @@ TEST_F(HostileTenant, NearlyGoodRecordsAreCheckedFieldByField) {
   for (int round = 0; round < 300; ++round) {
     const std::int64_t now_ns = platform::NowNs();
     for (std::uint64_t i = 1; i <= 100; ++i) {
-      proto::Record record{.sequence = static_cast<std::uint64_t>(round) * 100 + i,
-                           .kind = 1,
-                           .surface = 0,
-                           .begin_ns = now_ns - 3000,
-                           .present_ns = now_ns - 2000,
-                           .submit_ns = now_ns - 1500,
-                           .end_ns = now_ns - 1000,
-                           .gpu_ns = 500,
-                           .sync_ns = 100,
-                           .pace_ns = 100,
-                           .wait_ns = 100,
-                           .predicted_ns = 400,
-                           .interval_ns = 3000,
-                           .reserved_ns = 0,
-                           .tasks = 0,
-                           .reserved0 = {},
-                           .start_delay_ns = 0,
-                           .reserved = {}};
+      proto::Record record = GoodRecord(static_cast<std::uint64_t>(round) * 100 + i, now_ns);
       if (prng.Next() % 2 == 0) {  // one byte is corrupted
         auto* bytes = reinterpret_cast<unsigned char*>(&record);
         bytes[prng.Between(8, sizeof record - 1)] ^= static_cast<unsigned char>(prng.Between(1, 255));
@@ -189,25 +173,7 @@ TEST_F(HostileTenant, AHeadThatJumpsCostsOneBadRecordAndIsFollowed) {
   ASSERT_TRUE(client.Attach());
   const auto drain = [this] { return host_.Drain(); };
   const std::int64_t now_ns = platform::NowNs();
-  const proto::Record record{.sequence = 1,
-                             .kind = 1,
-                             .surface = 0,
-                             .begin_ns = now_ns,
-                             .present_ns = now_ns,
-                             .submit_ns = now_ns,
-                             .end_ns = now_ns,
-                             .gpu_ns = 1,
-                             .sync_ns = 0,
-                             .pace_ns = 0,
-                             .wait_ns = 0,
-                             .predicted_ns = 0,
-                             .interval_ns = 0,
-                             .reserved_ns = 0,
-                             .tasks = 0,
-                             .reserved0 = {},
-                             .start_delay_ns = 0,
-                             .reserved = {}};
-  client.Push(record);
+  client.Push(GoodRecord(1, now_ns));
   EXPECT_EQ(drain().frames.size(), 1u);
   std::uint64_t sequence = 1;
   for (const std::uint64_t head :
@@ -217,9 +183,7 @@ TEST_F(HostileTenant, AHeadThatJumpsCostsOneBadRecordAndIsFollowed) {
     EXPECT_TRUE(drained.frames.empty()) << head;
     EXPECT_EQ(drained.bad, 1u) << head;
     EXPECT_EQ(client.process().tail, head) << head;
-    proto::Record next = record;
-    next.sequence = ++sequence;
-    client.Push(next);
+    client.Push(GoodRecord(++sequence, now_ns));
     EXPECT_EQ(drain().frames.size(), 1u) << "after the jump to " << head;
   }
 }

@@ -58,34 +58,12 @@ TEST_F(Gate, RecordsBeyondAFullRingAreCountedAsLostAndTheRestArrives) {
   EXPECT_EQ(drained.lost, 0u);
 }
 
-/// A frame whose values are all possible, and that ended just before `now_ns`.
-proto::Record GoodRecord(std::int64_t now_ns) {
-  return {.sequence = 10,
-          .kind = static_cast<std::uint32_t>(proto::RecordKind::kFrame),
-          .surface = 0,
-          .begin_ns = now_ns - 30,
-          .present_ns = now_ns - 20,
-          .submit_ns = now_ns - 13,
-          .end_ns = now_ns - 10,
-          .gpu_ns = 5,
-          .sync_ns = 1,
-          .pace_ns = 2,
-          .wait_ns = 4,
-          .predicted_ns = 3,
-          .interval_ns = 20,
-          .reserved_ns = 0,
-          .tasks = 0,
-          .reserved0 = {},
-          .start_delay_ns = 0,
-          .reserved = {}};
-}
-
 TEST_F(Gate, ImpossibleRecordsAreCountedAsBad) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());
   const std::int64_t now_ns = platform::NowNs();
   constexpr std::int64_t kSecond = 1'000'000'000, kDay = 86'400 * kSecond;
-  const proto::Record good = GoodRecord(now_ns);
+  const proto::Record good = weir::testing::GoodRecord(10, now_ns);
   const auto drain = [&](const proto::Record& record) {
     client.Push(record);
     return host().With([now_ns](VgpuGate& gate) {

@@ -5,9 +5,23 @@
 
 namespace weir::http {
 
-void HeldReplies::Hold(std::function<bool()> due, std::function<Reply()> reply, Respond respond, Duration at_most) {
+void HeldReplies::Hold(std::function<bool()> due, std::function<Reply()> reply, Respond respond, Duration at_most,
+                       const WhenGone& when_gone) {
   if (at_most <= Duration{0} || due()) return respond(reply());
-  held_.push_back({std::move(due), std::move(reply), std::move(respond), Clock::now() + at_most});
+  const std::uint64_t number = ++last_number_;
+  held_.push_back({std::move(due), std::move(reply), std::move(respond), Clock::now() + at_most, number});
+  if (when_gone)
+    when_gone([this, alive = std::weak_ptr(alive_), number] {
+      if (!alive.expired()) Drop(number);
+    });
+  ArmTimer();
+}
+
+void HeldReplies::Drop(std::uint64_t number) {
+  const auto at = std::ranges::find(held_, number, &Held::number);
+  if (at == held_.end()) return;
+  std::list<Held> dropped;  // destroyed last, because that may call other code of the owner
+  dropped.splice(dropped.end(), held_, at);
   ArmTimer();
 }
 

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir::http {
@@ -66,6 +68,29 @@ TEST_F(HeldRepliesTest, AReplyMayHoldAnotherOne) {
   due_ = true;
   replies_->SendDue();
   EXPECT_EQ(sent_, std::vector<std::string>{"next due"});
+}
+
+TEST_F(HeldRepliesTest, AClientThatHangsUpIsNotHeldAndNoReplyIsMadeForIt) {
+  std::function<void()> gone;
+  auto connection = std::make_shared<int>(0);
+  const std::weak_ptr<int> open = connection;
+  replies_->Hold([] { return false; },
+                 []() -> Reply {
+                   ADD_FAILURE() << "nobody reads it";
+                   return {};
+                 },
+                 [connection](const Reply& /*reply*/) { ADD_FAILURE() << *connection; }, kHour,
+                 [&gone](std::function<void()> then) { gone = std::move(then); });
+  Hold("other");
+  connection.reset();
+  ASSERT_TRUE(gone);
+  EXPECT_FALSE(open.expired());
+  gone();
+  EXPECT_TRUE(open.expired());
+  EXPECT_EQ(replies_->size(), 1U) << "the other one is still held";
+  gone();
+  replies_.reset();
+  gone();  // a client may go after the end of this object
 }
 
 TEST_F(HeldRepliesTest, NothingIsSentAfterItsEnd) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,11 @@ struct Holder {
   std::string name{};
   std::string address{};  // HOST:PORT
 };
+
+/// Sets the function that is called once, in the loop's thread, if the client hangs up before it is sent its reply. Of
+/// a TCP connection only a reset is noticed. The function may drop the Respond (server.h), which ends the connection,
+/// but must not own it: the connection owns the function.
+using WhenGone = std::function<void(std::function<void()> gone)>;
 
 /// A request that a server has received.
 struct Request {
@@ -35,6 +41,7 @@ struct Request {
   std::string content_type{};
   bool has_body = false;  // the head announces a body
   Holder holder{};
+  WhenGone when_gone{};  // empty: it can't be known
 };
 
 class EventStream;

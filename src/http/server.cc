@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -40,10 +41,13 @@ constexpr auto kPauseAfterFailedAccept = std::chrono::milliseconds(100);
 /// Clients may connect faster than connections can be accepted, so that other work of the loop comes in between.
 constexpr int kAcceptsAtOnce = 32;
 
-Reply TooManyLarge(const char* what) {
-  return ErrorReply(
-      Fail(Errc::kUnavailable,
-           fmt::format("as many large {} are on their way as the service takes at a time; try again", what)));
+Reply TooManyLarge(const char* what, std::size_t all_max, std::size_t of_one_max) {
+  const auto in_mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return ErrorReply(Fail(Errc::kUnavailable,
+                         fmt::format("there is no room for another one: of {} over {} KiB, at most {:g} MiB of one "
+                                     "client and {:g} MiB of all may be under way at a time; try again when others "
+                                     "have ended",
+                                     what, kLargeBody >> 10, in_mib(of_one_max), in_mib(all_max))));
 }
 
 /// Large bodies, or large replies, that are in memory: their bytes, of all clients and of each.
@@ -165,7 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
       parser_->body_limit(bytes_max);
     }
     if (!BeginLarge(shared_->bodies, parser_->chunked() ? bytes_max : length.value_or(0)))
-      return Write(TooManyLarge("requests"), false);
+      return Write(TooManyLarge("requests", limits.large_bytes, limits.large_bytes_of_one), false);
     beast::http::async_read(stream_, buffer_, *parser_,
                             [self = shared_from_this()](beast::error_code error, std::size_t) {
                               if (self->CanGoOn(error)) self->Ask();
@@ -215,6 +219,10 @@ class Session : public std::enable_shared_from_this<Session> {
     try {
       Request request = ReceivedRequest();
       request.body = std::move(parser_->get().body());
+      request.when_gone = [weak = weak_from_this()](std::function<void()> gone) {
+        if (const auto self = weak.lock()) self->WatchForEnd(std::move(gone));
+      };
+      is_asking_ = true;
       shared_->handler(request, [answering](Reply reply) { answering->Answer(std::move(reply)); });
     } catch (const std::exception&) {  // for example nlohmann's type error or std::bad_alloc
       answering->Answer(
@@ -222,10 +230,30 @@ class Session : public std::enable_shared_from_this<Session> {
            "{\"error\": {\"code\": \"internal\", \"message\": \"the request could not be carried out\"}}\n"});
     }
   }
+  void WatchForEnd(std::function<void()> gone) {
+    if (!is_asking_) return;
+    gone_ = std::move(gone);
+    stream_.socket().async_wait(Protocol::socket::wait_error, [weak = weak_from_this()](beast::error_code error) {
+      const auto self = weak.lock();
+      if (error || !self || !self->HungUp()) return;
+      if (const auto tell = std::exchange(self->gone_, nullptr)) tell();
+    });
+  }
+  /// A client that only sends no more may still read its reply.
+  [[nodiscard]] bool HungUp() {
+    pollfd entry{stream_.socket().native_handle(), 0, 0};
+    return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+  }
   void Write(Reply reply, bool keep_alive) {
+    is_asking_ = false;
+    if (std::exchange(gone_, nullptr)) {
+      beast::error_code ignored;  // the peer may have disconnected already
+      stream_.socket().cancel(ignored);
+    }
     EndLarge();
     if (reply.events) return StartEvents(std::move(reply));
-    if (!BeginLarge(shared_->replies, reply.body.size())) reply = TooManyLarge("replies");
+    if (!BeginLarge(shared_->replies, reply.body.size()))
+      reply = TooManyLarge("replies", shared_->limits.reply_bytes, shared_->limits.reply_bytes_of_one);
     response_ = {};
     response_.version(11);
     response_.result(reply.status);
@@ -296,6 +324,8 @@ class Session : public std::enable_shared_from_this<Session> {
   beast::flat_buffer buffer_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   beast::http::response<beast::http::string_body> response_;
+  bool is_asking_ = false;               // the handler has not replied yet
+  std::function<void()> gone_;           // of the request that the handler has
   std::shared_ptr<EventStream> events_;  // of a reply that stays open
   EventStream::Text sending_;            // the text that is being written
   std::array<char, 64> unexpected_{};

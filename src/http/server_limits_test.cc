@@ -7,11 +7,13 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "http/client.h"
 #include "http/server.h"
+#include "platform/unix_socket.h"
 #include "tests/harness/code_of.h"
 #include "tests/harness/wait_until.h"
 
@@ -77,6 +79,42 @@ TEST_F(ServerLimitsTest, OneHolderCannotTakeAllPlacesWithHeldReplies) {
   EXPECT_TRUE(testing::WaitUntil([this] { return StatusOf(kLab, {"GET", "/"}) == 200; }));
 }
 
+TEST_F(ServerLimitsTest, AClientThatHangsUpGivesItsPlaceBackIfItsReplyIsDropped) {
+  Serve({.connections = 1}, [this](const Request& request, const Respond& respond) {
+    if (request.path != "/hold") return respond({200, "text/plain", ""});
+    held_.push_back(respond);
+    request.when_gone([this] { held_.clear(); });
+    ++holds_;
+  });
+  platform::Fd client = Begin(kLab, "/hold");
+  ASSERT_TRUE(testing::WaitUntil([this] { return holds_ == 1; }));
+  EXPECT_EQ(testing::CodeOf(Ask(kOther, {"GET", "/"})), Errc::kUnavailable) << "the only place is taken";
+  client.Reset();
+  EXPECT_TRUE(testing::WaitUntil([this] { return StatusOf(kOther, {"GET", "/"}) == 200; }));
+}
+
+TEST_F(ServerLimitsTest, AClientThatOnlySendsNoMoreGetsItsReply) {
+  Serve({}, [this](const Request& request, const Respond& respond) {
+    held_.push_back(respond);
+    request.when_gone([this] { held_.clear(); });
+    ++holds_;
+  });
+  const platform::Fd client = Begin(kLab, "/hold");
+  ASSERT_EQ(::shutdown(client.get(), SHUT_WR), 0);
+  ASSERT_TRUE(testing::WaitUntil([this] { return holds_ == 1; }));
+  boost::asio::post(loop_, [this] {
+    if (!held_.empty()) held_.front()({200, "text/plain", "late"});
+  });
+  std::string said;
+  while (said.find("late") == std::string::npos && platform::WaitReadable(client.get(), 20'000)) {
+    char part[512];
+    const ssize_t got = ::recv(client.get(), part, sizeof part, 0);
+    if (got <= 0) break;
+    said.append(part, static_cast<std::size_t>(got));
+  }
+  EXPECT_NE(said.find("late"), std::string::npos) << said;
+}
+
 TEST_F(ServerLimitsTest, LargeRepliesThatAreNotReadAreBoundedTogether) {
   constexpr std::size_t kLarge = std::size_t{4} << 20;  // more than a socket takes
   Serve({.reply_bytes = 3 * kLarge, .reply_bytes_of_one = 2 * kLarge},
@@ -91,6 +129,8 @@ TEST_F(ServerLimitsTest, LargeRepliesThatAreNotReadAreBoundedTogether) {
   ASSERT_TRUE(refused) << refused.error().message;
   EXPECT_EQ(refused->status, 503U);
   EXPECT_NE(refused->body.find("\"unavailable\""), std::string::npos) << refused->body;
+  EXPECT_NE(refused->body.find("at most 8 MiB of one client and 12 MiB of all"), std::string::npos) << refused->body;
+  EXPECT_NE(refused->body.find("try again"), std::string::npos) << refused->body;
   EXPECT_EQ(StatusOf(kLab, {"GET", "/small"}), 200U);
   EXPECT_EQ(StatusOf(kOther, {"GET", "/large"}), 200U);
   EXPECT_TRUE(testing::WaitUntil([this] {

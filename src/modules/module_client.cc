@@ -115,14 +115,16 @@ Result<nlohmann::json> ModuleClient::WaitForEnd(const std::string& id, const std
 Result<std::string> ModuleClient::PutBlob(const std::string& bytes) {
   const std::string blob = Sha256Of(bytes);
   const std::string target = "/v1/blobs/" + blob;
-  WEIR_TRY(const http::Answer answer,
-           AskAny({.method = "PUT", .target = target, .body = bytes, .content_type = "application/octet-stream"},
-                  kBlobWithin));
-  WEIR_TRY_STATUS(http::ObjectOf(answer, RequestText("PUT", target)));
+  const auto put = [&]() -> Result<nlohmann::json> {
+    WEIR_TRY(const http::Answer answer,
+             AskAny({.method = "PUT", .target = target, .body = bytes, .content_type = "application/octet-stream"},
+                    kBlobWithin));
+    return http::ObjectOf(answer, RequestText("PUT", target));
+  };
+  WEIR_TRY_STATUS(Until(put));
   return blob;
 }
 
-// A service sends only so many large blobs at the same time, and answers further requests with kUnavailable.
 Result<std::string> ModuleClient::GetBlob(const std::string& blob) {
   const std::string target = "/v1/blobs/" + blob;
   WEIR_TRY(http::Answer answer, Until([&]() -> Result<http::Answer> {

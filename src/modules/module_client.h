@@ -30,7 +30,7 @@ class ModuleClient {
   static ModuleClient OfNode(std::string socket);
   static ModuleClient OfManagers(std::vector<Manager> managers, http::tls::Access access);
 
-  /// How long AskUntil and GetBlob retry an unavailable service; initially 60 s.
+  /// How long AskUntil, PutBlob and GetBlob retry an unavailable service; initially 60 s.
   void SetPatience(Duration patience) { shared_->patience = patience; }
   /// `say` is called once by each of these calls that starts to retry, with the reason. Must be set before other
   /// threads use the client.
@@ -47,6 +47,8 @@ class ModuleClient {
   /// with the same id. kTimeout: the run has not ended.
   Result<nlohmann::json> WaitForEnd(const std::string& id, const std::string& body, Duration at_most);
 
+  // A service takes and sends only so many large blobs at the same time, and answers further requests with
+  // kUnavailable. These try again then.
   /// Returns the blob's name.
   Result<std::string> PutBlob(const std::string& bytes);
   Result<std::string> GetBlob(const std::string& blob);

@@ -17,13 +17,14 @@ namespace {
 
 const std::string kBytes = "an output";
 
-/// A service that has one blob and answers the first requests with an error.
+/// A service that has one blob, takes others, and answers the first requests with an error.
 class ClientOfABusyService : public ::testing::Test {
  protected:
   void Serve(Error error, int times) {
     server_ = *http::Server::ListenUnix(
-        loop_, socket_, {}, [this, error, times](const http::Request&, const http::Respond& respond) {
+        loop_, socket_, {}, [this, error, times](const http::Request& request, const http::Respond& respond) {
           if (asked_++ < times) return respond(http::ErrorReply(error));
+          if (request.method == "PUT") return respond(http::JsonReply({{"bytes", request.body.size()}}, 201));
           respond({.status = 200, .content_type = "application/octet-stream", .body = kBytes});
         });
     thread_ = std::jthread([this] { loop_.run(); });
@@ -45,6 +46,20 @@ TEST_F(ClientOfABusyService, AsksForABlobAgain) {
   ASSERT_TRUE(blob) << blob.error().message;
   EXPECT_EQ(*blob, kBytes);
   EXPECT_EQ(asked_, 2);
+}
+
+TEST_F(ClientOfABusyService, PutsABlobAgain) {
+  Serve(Fail(Errc::kUnavailable, "as many large requests are under way as may be"), 1);
+  const auto blob = client_.PutBlob(kBytes);
+  ASSERT_TRUE(blob) << blob.error().message;
+  EXPECT_EQ(*blob, Sha256Of(kBytes));
+  EXPECT_EQ(asked_, 2);
+}
+
+TEST_F(ClientOfABusyService, DoesNotPutABlobAgainThatIsRefused) {
+  Serve(Fail(Errc::kInvalidArgument, "it has another SHA-256"), 1);
+  EXPECT_EQ(testing::CodeOf(client_.PutBlob(kBytes)), Errc::kInvalidArgument);
+  EXPECT_EQ(asked_, 1);
 }
 
 TEST_F(ClientOfABusyService, DoesNotAskAgainForABlobThatIsNotThere) {

@@ -207,7 +207,7 @@ void Service::HandleRun(const http::Request& request, const std::string& id, htt
         return then != nullptr ? http::JsonReply(ToJson(*then, platform::Now()))
                                : http::ErrorReply(Fail(Errc::kNotFound, "run '" + id + "' was removed"));
       },
-      std::move(respond), milliseconds(*wait));
+      std::move(respond), milliseconds(*wait), request.when_gone);
 }
 
 }  // namespace weir::modules

@@ -18,9 +18,12 @@ class FreshNode final : private Sink {
   /// `in` and `stream` must not be used by any other code meanwhile.
   FreshNode(net::Stream& stream, InPump& in, const std::atomic<bool>& stop) : stream_(stream), in_(in), stop_(stop) {}
 
-  Status Send(std::span<const std::vector<std::byte>> messages) { return SendMessages(stream_, messages, stop_); }
+  // kTimeout: the new node has read nothing for kReadsWithin.
+  Status Send(std::span<const std::vector<std::byte>> messages) {
+    return SendMessages(stream_, messages, stop_, kReadsWithin);
+  }
   Status Put(std::uint64_t offset, std::span<const std::byte> bytes) {
-    return SendContents(stream_, offset, bytes, stop_);
+    return SendContents(stream_, offset, bytes, stop_, kReadsWithin);
   }
   /// Waits until `request` is answered with `expected`. kTimeout: there was no answer. kUnavailable: the answer was
   /// another one, or the connection has ended.
@@ -34,6 +37,8 @@ class FreshNode final : private Sink {
   std::string TakeDrainReason() { return std::move(leave_why_); }
 
  private:
+  static constexpr Duration kReadsWithin = seconds(60);
+
   Status Take(std::span<std::byte> message) override;
   Result<std::span<std::byte>> Room(std::uint64_t, std::size_t) override {
     return Fail(Errc::kProtocol, "contents that were not requested");

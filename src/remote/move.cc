@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/move.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -15,6 +17,8 @@ namespace {
 namespace cl = proto::cl;
 
 constexpr Duration kQuietWithin = seconds(30);  // allows for a running kernel
+/// Interval at which a wait for the old node checks whether the connection is to end.
+constexpr Duration kStopSeenWithin = milliseconds(50);
 /// Interval at which the old node is asked again whether its commands have ended.
 constexpr Duration kAskAgain = milliseconds(200);
 constexpr Duration kReadWithin = seconds(60);  // for one piece in the pause
@@ -31,6 +35,13 @@ void CopyBoxTo(M& message, const Piece& piece) {
 }
 
 }  // namespace
+
+Error OldNodeReadsNothing(Duration within) {
+  return Fail(Errc::kTimeout,
+              fmt::format("the old node has read nothing for {:g} s, so the program stays there; is its portal, its "
+                          "vGPU's executor or the vGPU stopped?",
+                          SecondsOf(within)));
+}
 
 // -- Both stages ------------------------------------------------------------------------------------------------------
 
@@ -96,6 +107,15 @@ std::vector<Mover::Message> Mover::Leavings() const {
   return messages;
 }
 
+Status Mover::AwaitOldNode() {
+  const Instant since = platform::Now();
+  while (!old_.stream.AwaitSend(kStopSeenWithin)) {
+    if (stop_.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+    if (platform::Now() - since >= old_.reads_within) return OldNodeReadsNothing(old_.reads_within);
+  }
+  return Ok();
+}
+
 // -- Pieces ----------------------------------------------------------------------------------------------------------
 
 /// Returns the next slot once it is free on both nodes, and fewer than `flying_most` pieces are in flight.
@@ -152,7 +172,9 @@ Status Mover::Land() {
   const auto status = old_.sink.AnswerTo(flying_.front().request, paused_ ? kReadWithin : kReadAheadWithin);
   if (!status) {
     stuck_ = true;
-    return paused_ ? Fail(Errc::kTimeout, "the old node did not answer") : Ok();
+    if (!paused_) return Ok();
+    return Fail(Errc::kTimeout, fmt::format("the old node did not answer within {:g} s, so the program stays there",
+                                            SecondsOf(kReadWithin)));
   }
   const Flying landed = flying_.front();
   flying_.pop_front();
@@ -253,6 +275,7 @@ Result<Moved> Mover::Finish() {
 Status Mover::AwaitQuiet() {
   const std::int64_t until = platform::NowNs() + kQuietWithin.count();
   for (;;) {
+    WEIR_TRY_STATUS(AwaitOldNode());
     std::vector<Message> questions;
     {
       std::unique_lock lock(old_.followed.mutex);
@@ -343,6 +366,7 @@ Status Mover::MoveItem(Item& item) {
   item.pieces = pieces.size();
   for (std::size_t index = 0; index < pieces.size(); ++index) {
     WEIR_TRY(const unsigned slot, FreeSlot(kFlyingInPause));
+    WEIR_TRY_STATUS(AwaitOldNode());
     std::vector<Message> messages;
     AddRead(item, index, pieces[index], slot, {}, messages);
     WEIR_TRY_STATUS(SendMessages(old_.stream, messages, stop_));
@@ -353,6 +377,7 @@ Status Mover::MoveItem(Item& item) {
 /// Creates a queue on both nodes, and a temporary buffer if host access flags of the buffer forbid reading or writing
 /// it directly.
 Status Mover::MakeOwn(const Item& item, Own& own) {
+  WEIR_TRY_STATUS(AwaitOldNode());
   std::vector<Message> old, fresh;
   const Message queue = cl::Encode(cl::CreateQueue{.id = own.queue, .context = own.context, .device = own.device});
   if (!std::exchange(own.old_queue, true)) old.push_back(queue);

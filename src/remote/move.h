@@ -38,14 +38,18 @@ struct OldNode {
   FollowedSink& sink;
   net::Stream& stream;
   std::uint64_t arena_bytes = 0;  // without the spare slots
+  Duration reads_within{};        // a move ends when the node has taken no data for this long
 };
+
+/// The error of a move from a node that takes no data.
+Error OldNodeReadsNothing(Duration within);
 
 class Mover {
  public:
   using Message = std::vector<std::byte>;
-  /// Runs `work` between two messages of the client, after the old node was sent all earlier messages. Returns false if
-  /// the connection has ended and `work` did not run.
-  using AtBoundary = std::function<bool(const std::function<void()>& work)>;
+  /// Runs `work` between two messages of the client, after the old node was sent all earlier messages. If it fails,
+  /// `work` did not run: kUnavailable, the connection has ended; kTimeout, the old node reads nothing.
+  using AtBoundary = std::function<Status(const std::function<void()>& work)>;
 
   /// Moves to the executor behind `fresh`, which no other code may use meanwhile. `stop`: the connection is to end.
   Mover(OldNode old, const Entry& entry, net::Stream& fresh, InPump& fresh_in, const std::atomic<bool>& stop)
@@ -57,6 +61,9 @@ class Mover {
   /// No message may be sent to the old node meanwhile. Errors as above, and kInvalidArgument with the reason why the
   /// program cannot be moved.
   Result<Moved> Finish();
+  /// Waits until the old node takes data, so that a message to it is not stopped in the middle: the client's next one
+  /// could then not follow. kTimeout: it reads nothing.
+  Status AwaitOldNode();
   /// Whether Finish failed because of objects that CopyAhead has created, and could succeed without them.
   [[nodiscard]] bool in_the_way() const { return in_the_way_; }
   /// Cleanup messages for the old node, which release the objects that the migration has created there.

@@ -127,8 +127,7 @@ Status Mover::CopyItemAhead(std::uint64_t number, const AtBoundary& at_boundary)
     if (stuck_ || item.refused) return Ok();
     bool asked = false;
     Status sent = Ok();
-    if (!at_boundary([&] { asked = AskAhead(item, index, pieces[index], slot, sent); }))
-      return Fail(Errc::kUnavailable, "the program has ended");
+    WEIR_TRY_STATUS(at_boundary([&] { asked = AskAhead(item, index, pieces[index], slot, sent); }));
     WEIR_TRY_STATUS(std::move(sent));
     if (!asked) return Ok();
   }
@@ -177,6 +176,8 @@ Result<bool> Mover::MakeAhead(Item& item) {
 /// Called between two messages of the client. The first piece is read after all earlier commands that may write to the
 /// object; the other pieces follow in the same queue. The log records later commands that write to it.
 bool Mover::AskAhead(const Item& item, std::size_t index, const Piece& piece, unsigned slot, Status& sent) {
+  sent = AwaitOldNode();
+  if (!sent) return false;
   const Memory& memory = item.memory;
   Own& own = own_.at(memory.context_number);
   std::vector<std::uint32_t> busy, markers;

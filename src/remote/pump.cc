@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/pump.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "platform/clock.h"
 #include "proto/opencl_arena.h"
 
 namespace weir::remote {
@@ -36,17 +40,26 @@ Error OutsideArena(std::uint64_t offset, std::uint64_t size, std::uint64_t arena
                                    " on are named, of an arena of " + std::to_string(arena));
 }
 
-/// Sends everything. Returns the number of sends.
-Result<std::uint64_t> SendParts(net::Stream& stream, std::span<iovec> left, const std::atomic<bool>& stop) {
+/// Sends everything, and adds the bytes to `taken`, if it is not null. Returns the number of sends. kTimeout: the other
+/// side has taken nothing for `within`.
+Result<std::uint64_t> SendParts(net::Stream& stream, std::span<iovec> left, const std::atomic<bool>& stop,
+                                Duration within, std::atomic<std::uint64_t>* taken = nullptr) {
   std::uint64_t sends = 0;
+  std::optional<Instant> stalled;
   while (!left.empty()) {
     WEIR_TRY(std::size_t sent, stream.TrySend(left));
     ++sends;
     if (sent == 0) {
       if (stop.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
+      const Instant now = platform::Now();
+      if (!stalled) stalled = now;
+      if (now - *stalled >= within)
+        return Fail(Errc::kTimeout, fmt::format("{} has read nothing for {:g} s", stream.peer(), SecondsOf(within)));
       stream.AwaitSend(kLook);
       continue;
     }
+    stalled.reset();
+    if (taken != nullptr) taken->fetch_add(sent, std::memory_order_relaxed);
     while (!left.empty() && sent >= left.front().iov_len) {
       sent -= left.front().iov_len;
       left = left.subspan(1);
@@ -205,6 +218,7 @@ const platform::Fd* OutPump::FileOf(const iovec& part, std::uint64_t& offset) co
 Status OutPump::SendUncopied(const platform::Fd& file, std::uint64_t offset, const iovec& part) {
   for (std::size_t left = part.iov_len; left > 0;) {
     WEIR_TRY(const std::size_t sent, stream_.TrySendFile(file.get(), offset, left));
+    line_.sent.fetch_add(sent, std::memory_order_relaxed);
     ++traffic_.sends;
     traffic_.uncopied_bytes += sent;
     offset += sent;
@@ -224,7 +238,8 @@ Status OutPump::Send() {
     const platform::Fd* file = nullptr;
     while (copied < left.size() && (file = FileOf(left[copied], offset)) == nullptr) ++copied;
     if (copied > 0) {
-      WEIR_TRY(const std::uint64_t sends, SendParts(stream_, left.first(copied), line_.stop));
+      WEIR_TRY(const std::uint64_t sends,
+               SendParts(stream_, left.first(copied), line_.stop, Duration::max(), &line_.sent));
       traffic_.sends += sends;
     } else {
       WEIR_TRY_STATUS(SendUncopied(*file, offset, left.front()));
@@ -239,14 +254,14 @@ Status OutPump::Send() {
 }
 
 Status SendMessages(net::Stream& stream, std::span<const std::vector<std::byte>> messages,
-                    const std::atomic<bool>& stop) {
+                    const std::atomic<bool>& stop, Duration within) {
   std::vector<std::byte> frame;
   const auto send = [&]() -> Status {
     if (frame.empty()) return Ok();
     wire::FrameHeader header{.bytes = static_cast<std::uint32_t>(frame.size()),
                              .kind = static_cast<std::uint16_t>(wire::Kind::kMessages)};
     iovec parts[] = {{&header, sizeof header}, {frame.data(), frame.size()}};
-    WEIR_TRY_STATUS(SendParts(stream, parts, stop));
+    WEIR_TRY_STATUS(SendParts(stream, parts, stop, within));
     frame.clear();
     return Ok();
   };
@@ -259,14 +274,14 @@ Status SendMessages(net::Stream& stream, std::span<const std::vector<std::byte>>
 }
 
 Status SendContents(net::Stream& stream, std::uint64_t offset, std::span<const std::byte> bytes,
-                    const std::atomic<bool>& stop) {
+                    const std::atomic<bool>& stop, Duration within) {
   while (!bytes.empty()) {
     const std::size_t chunk = std::min(bytes.size(), wire::kArenaBytesMax);
     wire::FrameHeader header{.bytes = static_cast<std::uint32_t>(chunk),
                              .kind = static_cast<std::uint16_t>(wire::Kind::kArena),
                              .offset = offset};
     iovec parts[] = {{&header, sizeof header}, {const_cast<std::byte*>(bytes.data()), chunk}};
-    WEIR_TRY_STATUS(SendParts(stream, parts, stop));
+    WEIR_TRY_STATUS(SendParts(stream, parts, stop, within));
     bytes = bytes.subspan(chunk);
     offset += chunk;
   }
@@ -279,7 +294,7 @@ Status SendMoveWanted(net::Stream& stream, std::string_view why, const std::atom
   wire::FrameHeader header{.bytes = static_cast<std::uint32_t>(bytes.size()),
                            .kind = static_cast<std::uint16_t>(wire::Kind::kMoveWanted)};
   iovec parts[] = {{&header, sizeof header}, {bytes.data(), bytes.size()}};
-  WEIR_TRY_STATUS(SendParts(stream, parts, stop));
+  WEIR_TRY_STATUS(SendParts(stream, parts, stop, Duration::max()));
   return Ok();
 }
 

@@ -33,8 +33,9 @@ struct Line {
   platform::Fd buffers_file{};
   KeepAwake* awake = nullptr;  // notified of each message; may be null
   std::atomic<bool> stop{false};
-  std::atomic<bool> hold{false};   // stops the pump before it takes more out of the ring
-  std::atomic<bool> knock{false};  // requests a call of `between` in OutPump::Run
+  std::atomic<bool> hold{false};       // stops the pump before it takes more out of the ring
+  std::atomic<bool> knock{false};      // requests a call of `between` in OutPump::Run
+  std::atomic<std::uint64_t> sent{0};  // bytes that the stream has taken; while it rests, the other side may not read
 };
 
 /// What the messages of a connection reveal about its state, as a migration needs it (docs/migration.md).
@@ -95,12 +96,13 @@ class OutPump {
   Passing passing_;
 };
 
-/// Sends these messages. Nothing else may be sent on the connection meanwhile.
+/// Sends these messages. Nothing else may be sent on the connection meanwhile. kTimeout: the other side has taken
+/// nothing for `within`. The connection is then of no more use, because a part of a frame may have been sent.
 Status SendMessages(net::Stream& stream, std::span<const std::vector<std::byte>> messages,
-                    const std::atomic<bool>& stop);
-/// Sends bytes to a place in the other side's arena.
+                    const std::atomic<bool>& stop, Duration within = Duration::max());
+/// Sends bytes to a place in the other side's arena. kTimeout: as for SendMessages.
 Status SendContents(net::Stream& stream, std::uint64_t offset, std::span<const std::byte> bytes,
-                    const std::atomic<bool>& stop);
+                    const std::atomic<bool>& stop, Duration within = Duration::max());
 
 /// Sent by a portal: a drain request with its reason. An empty `why` cancels it.
 Status SendMoveWanted(net::Stream& stream, std::string_view why, const std::atomic<bool>& stop);

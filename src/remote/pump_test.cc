@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "proto/opencl_messages.h"
+#include "tests/harness/code_of.h"
 #include "tests/harness/pump_road.h"
 #include "tests/harness/tls_pair.h"
 
@@ -62,6 +63,15 @@ TEST(Pump, ANodeSendsAndCancelsADrainRequest) {
     ASSERT_TRUE(came && *came);
   }
   EXPECT_EQ(sink.asked, (std::vector<std::string>{"several are overloaded", "", "?[2J?full", std::string(255, 'x')}));
+}
+
+TEST(Pump, ASendWithATimeLimitEndsWhenTheOtherSideReadsNothing) {
+  Pipe pipe(100);
+  const std::atomic<bool> stop{false};
+  const std::string name(1000, 'x');
+  const std::vector<std::vector<std::byte>> said{cl::Encode(cl::CreateKernel{.id = 1, .program = 1, .name = name})};
+  EXPECT_EQ(testing::CodeOf(SendMessages(pipe, said, stop, milliseconds(20))), Errc::kTimeout);
+  EXPECT_EQ(testing::CodeOf(SendContents(pipe, 0, said.front(), stop, milliseconds(20))), Errc::kTimeout);
 }
 
 TEST(Pump, OnlyAPortalMaySendADrainRequest) {

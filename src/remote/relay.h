@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "net/stream.h"
 #include "platform/fd.h"
 #include "proto/relay_control.h"
@@ -30,6 +31,8 @@ struct RelayOptions {
   /// The command that migrates the relay's programs through `control` on a drain request (docs/migration.md); empty:
   /// drain requests are only printed.
   std::vector<std::string> when_asked = {};
+  /// A migration ends when the node that is left has read nothing for this long. It allows for a running kernel.
+  Duration old_reads_within = seconds(30);
 };
 /// Connects once to verify access, then serves. Returns the reason if access is refused or the relay cannot continue.
 Status RunRelay(RelayOptions options);

@@ -64,12 +64,13 @@ class Alone(unittest.TestCase):
         self.right(self.run_program(*loop(0.2), device=1))
 
     def test_a_program_may_exit_while_its_first_kernel_is_compiled(self):
-        """It has enqueued kernels when the device is lost, and exits at the error. Each run compiles the kernel anew."""
-        for _ in range(3):
+        """It has enqueued kernels when the device is lost, and exits at the error: by its main thread, and by another
+        one. Each run compiles the kernel anew."""
+        for thread in ("0", "1") * 3:
             self.emulate(fault("lost", "after = 20"))
             with tempfile.TemporaryDirectory() as cache:
-                self.fails(self.run_program("env", "POCL_CACHE_DIR=" + cache, LOOP, "60", str(ITEMS), "4", "20000"),
-                           OUT_OF_RESOURCES)
+                self.fails(self.run_program("env", "POCL_CACHE_DIR=" + cache, LOOP, "60", str(ITEMS), "4", "20000", "0",
+                                            "0", "0", thread), OUT_OF_RESOURCES)
 
     def test_after_a_reset_another_process_can_use_the_device(self):
         self.emulate(fault("reset", "after = 20"))

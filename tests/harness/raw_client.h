@@ -2,6 +2,7 @@
 // A tenant without an agent: can send anything to the attach socket and write anything to its regions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,28 @@
 #include "tests/harness/wait_until.h"
 
 namespace weir::testing {
+
+/// A frame whose values are all possible, and that ended just before `now_ns`.
+inline proto::Record GoodRecord(std::uint64_t sequence, std::int64_t now_ns) {
+  return {.sequence = sequence,
+          .kind = static_cast<std::uint32_t>(proto::RecordKind::kFrame),
+          .surface = 0,
+          .begin_ns = now_ns - 3000,
+          .present_ns = now_ns - 2000,
+          .submit_ns = now_ns - 1500,
+          .end_ns = now_ns - 1000,
+          .gpu_ns = 500,
+          .sync_ns = 100,
+          .pace_ns = 100,
+          .wait_ns = 100,
+          .predicted_ns = 400,
+          .interval_ns = 3000,
+          .reserved_ns = 0,
+          .tasks = 0,
+          .reserved0 = {},
+          .start_delay_ns = 0,
+          .reserved = {}};
+}
 
 class RawClient {
  public:

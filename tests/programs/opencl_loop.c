@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A compute program for tests: runs a kernel repeatedly and checks what it computed. Does not use Weir's code.
  *
- *   opencl_loop SECONDS ITEMS ROUNDS [AHEAD [REST_MS [MARK [WHOLE]]]]
+ *   opencl_loop SECONDS ITEMS ROUNDS [AHEAD [REST_MS [MARK [WHOLE [THREAD]]]]]
  *
  *                                                               AHEAD kernels are enqueued between two finishes (1),
  *                                                               after each finish it rests (0 ms), and with a MARK of
  *                                                               1 a marker is enqueued before it; with a WHOLE of
- *                                                               1 launches cannot be cut into smaller ones
+ *                                                               1 launches cannot be cut into smaller ones; with a
+ *                                                               THREAD of 1 a thread beside the main one makes all
+ *                                                               calls, and exits
  *
  * SIGTERM makes the end come early. Prints kernels a second and "wrong 0". Exits with 1 when a result was wrong, with 2
  * when a call failed. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,8 +106,7 @@ static size_t count_wrong(const cl_uint* values, size_t items, unsigned long ste
   return wrong;
 }
 
-int main(int argc, char** argv) {
-  if (argc < 4) return 2;
+static int run(int argc, char** argv) {
   const double seconds = atof(argv[1]);
   const size_t items = (size_t)atol(argv[2]);
   const cl_uint rounds = (cl_uint)atol(argv[3]);
@@ -140,4 +142,24 @@ int main(int argc, char** argv) {
   release(&made);
   free(values);
   return wrong != 0;
+}
+
+struct arguments {
+  int argc;
+  char** argv;
+};
+
+static void* run_in_thread(void* given) {
+  const struct arguments* arguments = given;
+  exit(run(arguments->argc, arguments->argv));
+}
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  if (argc <= 8 || atoi(argv[8]) == 0) return run(argc, argv);
+  struct arguments arguments = {argc, argv};
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, run_in_thread, &arguments) != 0) return 2;
+  pthread_join(thread, NULL);
+  return 2; /* it exits */
 }

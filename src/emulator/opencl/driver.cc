@@ -18,9 +18,6 @@
 namespace weir::emulator::cl {
 namespace {
 
-/// How long a program's exit waits for kernels that PoCL computes.
-constexpr Duration kExitPatience = seconds(10);
-
 std::atomic<Driver*> the_driver{nullptr};
 /// The table of a forked child process. It is made before the fork, because after it a child may call few functions.
 cl_icd_dispatch calls_of_child{};
@@ -79,28 +76,38 @@ void Driver::AfterForkInChild() {
   The().client_->CloseInChild();
 }
 
+/// Whether PoCL computes a command that was added before `end`; 0: before this call, which sets it.
+bool Driver::Computing(CommandId& end) {
+  // A signal handler that exits may have interrupted a call that holds the lock.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  if (end == 0) end = timeline_.Next();
+  return timeline_.Computing(end);
+}
+
 /// Waits until PoCL has computed what it was given. LLVM's static objects, some of which it makes when it first
 /// compiles a kernel, end when the program exits: a thread of PoCL that compiled a kernel meanwhile would crash the
 /// program.
 void Driver::AwaitComputing() {
   if (in_child_) return;
   CommandId end = 0;  // other threads may still add commands
-  const auto computing = [&] {
-    // A signal handler that exits may have interrupted a call that holds the lock.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return true;
-    if (end == 0) end = timeline_.Next();
-    return timeline_.Computing(end);
-  };
-  for (const Instant until = platform::Now() + kExitPatience; computing() && platform::Now() < until;)
-    std::this_thread::sleep_for(milliseconds(5));
+  const Instant begin = platform::Now(), until = begin + Duration{exit_patience_ns_.load()};
+  while (Computing(end) && platform::Now() < until) std::this_thread::sleep_for(milliseconds(5));
+  exit_patience_ns_ -= (platform::Now() - begin).count();
 }
 
-/// Objects of a thread end before static ones do, whenever these were made. The main thread's end when it exits.
+/// Objects of a thread end before static ones do, whenever these were made: those of a thread that exits, and those of
+/// a thread that ends by itself. The main thread exits when it ends. Another thread must not wait when it only ends,
+/// and which of the two it does can't be seen. It adds a handler that waits: an exit calls handlers in the reverse
+/// order of their registration, and has called none when the thread's objects end.
 void Driver::AwaitComputingAtExit() {
   struct AtThreadEnd {
     ~AtThreadEnd() {
-      if (::gettid() == ::getpid()) The().AwaitComputing();
+      CommandId end = 0;
+      if (::gettid() == ::getpid())
+        The().AwaitComputing();
+      else if (The().Computing(end))
+        static_cast<void>(std::atexit([] { The().AwaitComputing(); }));
     }
   };
   thread_local const AtThreadEnd kAtThreadEnd;

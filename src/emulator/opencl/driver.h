@@ -9,7 +9,9 @@
 // Nothing is submitted, no callback is called and no function of PoCL is called with the lock held.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -101,9 +103,13 @@ class Driver {
   void GiveMemory(std::uint32_t device, std::uint64_t bytes);
 
  private:
+  /// How long a program's exit waits for kernels that PoCL computes, in all.
+  static constexpr Duration kExitPatience = seconds(10);
+
   Driver(std::unique_ptr<Client> client, Backend backend, std::vector<Device> devices);
   static std::unique_ptr<Driver> Make(std::string& error);
   static void AfterForkInChild();
+  bool Computing(CommandId& end);
   void AwaitComputing();
   static void AwaitComputingAtExit();
   static void CL_CALLBACK OnComputed(cl_event native, cl_int status, void* id);
@@ -144,6 +150,7 @@ class Driver {
   std::set<std::uint32_t> lost_;  // devices
   bool sending_ = false;
   bool in_child_ = false;  // a child that was forked without exec: PoCL's threads are its parent's
+  std::atomic<std::int64_t> exit_patience_ns_{kExitPatience.count()};  // what is left of it
 
   struct Told {
     Event* event;
