@@ -101,7 +101,7 @@ class ReadingNode final : public Sink {
     cl::Header header;
     cl::Flush flush;
     if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "not a message");
-    if (header.op == static_cast<std::uint16_t>(cl::Op::kFlush) && cl::Decode(message, flush))
+    if (header.op == cl::Flush::kOp && cl::Decode(message, flush))
       marked = marked || flush.queue == kMarkerQueue;
     return Ok();
   }
