@@ -144,6 +144,9 @@ TEST(ElasticMemory, ContentsAboveALoweredMaximumAreBelievedUntilTheyAreEvicted) 
   node.Of(a).done = true;
   node.LookFor(milliseconds(10));
   EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.resident_slots, 4u);
+  node.contents_said[a] = ~0U;
+  node.LookFor(milliseconds(10));
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.resident_slots, 8u);
 }
 
 TEST(ElasticMemory, AnExecutorThatFollowsItsOrdersIsNotEnded) {

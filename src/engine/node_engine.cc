@@ -81,6 +81,9 @@ Status NodeEngine::On(Instant now, const CreateVgpu& event, Actions& actions) {
   vgpu->id = event.id ? event.id : VgpuId{next_id_};
   vgpu->name = event.name;
   vgpu->settings = event.settings;
+  // An executor of an earlier daemon may have contents of a larger maximum.
+  if (event.restored) vgpu->contents_max = static_cast<std::uint32_t>(kSlotsMax);
+  RaiseContentsMax(*vgpu);
   vgpu->device = device;
   WEIR_TRY_STATUS(CheckMemory(*vgpu, vgpu->settings));
   if (Status sold = device->sales->Add(vgpu->id, vgpu->settings.cap, event.sale, event.restored); !sold)
@@ -113,6 +116,7 @@ Status NodeEngine::On(Instant now, const SetVgpu& event, Actions& actions) {
   if (PromisedInterval(event.settings) != vgpu->View().promised) vgpu->rate_need = vgpu->rate_granted = 0;
   vgpu->device->Wake(now, *vgpu, actions);
   vgpu->settings = event.settings;
+  RaiseContentsMax(*vgpu);
   vgpu->View().weight = event.settings.weight;
   vgpu->View().cap = vgpu->device->sales->CapOf(vgpu->id);
   vgpu->View().promised = PromisedInterval(event.settings);

@@ -240,7 +240,7 @@ class NodeEngine {
   static void AwaitAnswer(Instant now, Vgpu_& vgpu, Actions& actions);
   static void SayParts(Instant now, Vgpu_& vgpu, Actions& actions);
   static core::SlotNeed NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena);
-  static std::uint32_t ContentsMax(const Vgpu_& vgpu);
+  static void RaiseContentsMax(Vgpu_& vgpu);
   static void BoundContents(Vgpu_& vgpu);
   static MemoryGrant MemoryOf(const Vgpu_& vgpu);
   static MemoryGrant ElasticMemoryOf(const Vgpu_& vgpu);

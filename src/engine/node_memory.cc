@@ -94,23 +94,19 @@ void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
   vgpu.parts_say_at = now + kPartsNotePeriod;
 }
 
-/// The most slots that a vGPU's contents can take on its device: its maximum, or what it owns, if its maximum was
-/// lowered and its executor still evicts.
-std::uint32_t NodeEngine::ContentsMax(const Vgpu_& vgpu) {
-  const Device_& device = *vgpu.device;
-  const std::uint32_t max = SlotsOf(vgpu.settings.memory_max);  // 0: the whole device
-  if (!device.memory) return max > 0 ? max : static_cast<std::uint32_t>(kSlotsMax);
-  const auto all = static_cast<std::uint32_t>(device.memory_set.size.count / kSlotBytes.count);
-  return max > 0 ? std::min(all, std::max(max, device.memory->turns.OwnedBy(vgpu.id))) : all;
+/// Contents can take as many slots as the largest maximum that the vGPU has had: where the maximum is lowered, the
+/// executor evicts later than the slots change hands.
+void NodeEngine::RaiseContentsMax(Vgpu_& vgpu) {
+  const Bytes max = vgpu.settings.memory_max;
+  vgpu.contents_max = std::max(vgpu.contents_max, max.count > 0 ? SlotsOf(max) : static_cast<std::uint32_t>(kSlotsMax));
 }
 
 /// Reduces contents that can't be true. A tenant may control its executor: it could otherwise keep all slots from other
 /// vGPUs, since no slot is assigned where contents may lie, or hide that other programs hold memory.
 void NodeEngine::BoundContents(Vgpu_& vgpu) {
   proto::ExecutorStatistics& stats = vgpu.memory_sample.stats;
-  const std::uint32_t max = ContentsMax(vgpu);
-  stats.resident_slots = std::min(stats.resident_slots, max);
-  stats.resident = std::min(stats.resident, Bytes{max * kSlotBytes.count});
+  stats.resident_slots = std::min(stats.resident_slots, vgpu.contents_max);
+  stats.resident = std::min(stats.resident, Bytes{vgpu.contents_max * kSlotBytes.count});
 }
 
 core::SlotNeed NodeEngine::NeedOf(const Vgpu_& vgpu, const core::SlotArena& arena) {

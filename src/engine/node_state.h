@@ -153,6 +153,7 @@ struct NodeEngine::Vgpu_ {
 
   // Elastic memory
   MemorySample memory_sample;  // the last sample
+  std::uint32_t contents_max = 0;  // slots that its contents can take
   bool memory_fresh = false;   // that sample came with the present event
   bool memory_there = false;   // that sample came with the last GatesSampled: the executor exists
   Bytes memory_must{};         // the most that one recent command needed at once

@@ -39,11 +39,6 @@ std::uint32_t SlotTurns::HereOf(VgpuId id) const {
   return taker == nullptr ? 0 : taker->here;
 }
 
-std::uint32_t SlotTurns::OwnedBy(VgpuId id) const {
-  const Taker* taker = Find(id);
-  return taker == nullptr ? 0 : taker->total;
-}
-
 bool SlotTurns::Waits(VgpuId id) const {
   const Taker* taker = Find(id);
   return taker != nullptr && taker->waits;

@@ -56,8 +56,6 @@ class SlotTurns {
 
   /// Number of slots assigned to the vGPU now.
   [[nodiscard]] std::uint32_t HereOf(VgpuId id) const;
-  /// Number of slots that the vGPU owns: assigned, or being revoked.
-  [[nodiscard]] std::uint32_t OwnedBy(VgpuId id) const;
   /// The owner, also while the slot is being revoked; none: the slot is unowned.
   [[nodiscard]] VgpuId OwnerOf(std::uint32_t slot) const {
     return slot < slots_.size() ? slots_[slot].owner : VgpuId{};
