@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +14,30 @@ import unittest
 import weir_e2e as e2e
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+# A stand-in for docker: a program sees the system's files, of those of HIDDEN only what is mounted for it, and the
+# environment that is given to it.
+CONTAINER = """#!/bin/bash
+set -eu
+[[ "$1 $2" == "run --rm" ]]
+shift 2
+mounts=()
+while [[ "$1" == -* ]]; do
+  if [[ "$1" == --env-file ]]; then mapfile -t environment <"$2"; else [[ "$1" == -v ]] && mounts+=("$2"); fi
+  shift 2
+done
+shift  # the image
+stage="$(mktemp -d)"
+mount -t tmpfs tmpfs "$stage"
+bind() {
+  if [[ -d "$1" ]]; then mkdir -p "$2"; else mkdir -p "$(dirname "$2")" && touch "$2"; fi
+  mount --bind "$1" "$2"
+}
+for i in "${!mounts[@]}"; do bind "${mounts[i]%%:*}" "$stage/$i"; done
+for folder in $HIDDEN; do mount -t tmpfs tmpfs "$folder"; done
+for i in "${!mounts[@]}"; do to="${mounts[i]#*:}" && bind "$stage/$i" "${to%%:*}"; done
+cd /
+exec env -i "${environment[@]}" "$@"
+"""
 
 
 class Usage(unittest.TestCase):
@@ -145,6 +170,36 @@ class Usage(unittest.TestCase):
         e2e.wait_for(lambda: "later" in shown(), "top goes on")
         self.node.kill()
         self.weir("top", "--once", code=8)
+
+    def in_a_container(self, *program):
+        """Runs a program of the build as docs/how-to/common-commands.md says for containers, in the stand-in."""
+        with open(os.path.join(ROOT, "docs/how-to/common-commands.md")) as page:
+            section = page.read().split("\n## Use Weir in a container\n")[1]
+        commands = section.split("```sh\n")[1].split("```")[0]
+        self.assertEqual((commands.count("/run/weir/"), commands.count("IMAGE PROGRAM")), (4, 1))
+        words = shlex.join([os.path.join(e2e.BUILD, "bin", program[0]), *program[1:]])
+        commands = commands.replace("/run/weir/", self.node.run_dir + "/").replace("IMAGE PROGRAM", "image " + words)
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.open(os.path.join(folder, "docker"), os.O_WRONLY | os.O_CREAT, 0o755), "w") as docker:
+            docker.write(CONTAINER)
+        libraries = os.path.realpath(os.path.join(e2e.BUILD, "lib"))
+        environment = {"PATH": f"{folder}:{e2e.BUILD}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": folder,
+                       "WEIR_RUN_DIR": self.node.run_dir, "HIDDEN": f"{self.node.folder} {libraries}"}
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-euc", commands], cwd=folder,
+                              env=environment, capture_output=True, text=True, timeout=e2e.PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_command_for_containers_makes_a_tenant(self):
+        tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
+        if tried.returncode != 0:
+            self.skipTest(f"no mounts can be made here: {tried.stderr.strip()}")
+        self.node.create("game")
+        self.in_a_container("weir_off_screen", "--on", "egl", "--end", "finish", "--frames", "20")
+        drawn = self.node.gpu_ns()["game"]
+        self.assertGreater(drawn, 0, "OpenGL passes the gate")
+        self.in_a_container("opencl_loop", "0.2", "4096", "1")
+        self.assertGreater(self.node.gpu_ns()["game"], drawn, "OpenCL passes the gate")
 
     def test_opengl_with_node_is_warned_of(self):
         token = os.path.join(self.node.folder, "none.token")
