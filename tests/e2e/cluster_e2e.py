@@ -382,6 +382,8 @@ class RealModules(ClusterTest):
         registered = self.weir("module", "register", "sort", MODULE, *flags)
         self.assertEqual(registered.returncode, 0, registered.stderr)
         self.assertIn("sorting-network", registered.stdout)
+        here = self.weir("--run-dir", self.node.run_dir, "module", "list")
+        self.assertEqual(here.stdout, "no module is registered on this node; --manager asks the managers of a cluster\n")
         refused = self.weir("module", "register", "none", WEIR, *flags)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         done = subprocess.run([WEIR, "module", "run", "sort", "sorting-network", "--args", "n=1024", *flags],

@@ -45,9 +45,9 @@ class Usage(unittest.TestCase):
         self.node = e2e.Node().start()
         self.addCleanup(self.node.close)
 
-    def weir(self, *arguments, code=0, run_dir=None):
+    def weir(self, *arguments, code=0, run_dir=None, manager=""):
         done = subprocess.run([e2e.WEIR, "--run-dir", run_dir or self.node.run_dir, *arguments], capture_output=True,
-                              text=True, timeout=e2e.PATIENCE)
+                              text=True, timeout=e2e.PATIENCE, env={**os.environ, "WEIR_MANAGER": manager})
         self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout}{done.stderr}")
         return done
 
@@ -129,6 +129,37 @@ class Usage(unittest.TestCase):
         self.assertEqual(self.weir("vgpu", "create", "n", "--memory", "128M:256M").stderr, "")
         self.assertIn("vGPU 'n': memory: it can't be guaranteed 2048 MiB",
                       self.weir("vgpu", "set", "n", "--memory", "2G:2G", code=2).stderr)
+
+    def test_memory_that_is_less_than_a_slot_is_not_called_nothing(self):
+        self.weir("memory", "on", "--size", "1G")
+        made = self.weir("vgpu", "create", "m", "--memory", "64K:64K").stderr
+        self.assertIn("counts as 64 MiB", made)
+        self.assertNotRegex(made, r"\b0 MiB")
+
+    def test_columns_of_shares_and_of_memory_say_what_they_are_of(self):
+        self.weir("vgpu", "create", "m", "--memory", "64M:128M")
+        self.assertRegex(self.weir("vgpu", "list").stdout, r"^VGPU .* OF DEVICE +OF USED *\n")
+        shown = self.weir("vgpu", "list", "--help").stdout
+        self.assertIn("OF DEVICE is the part of the device's GPU time that the vGPU used", shown)
+        self.assertRegex(shown, r"OF USED is its part of\s+what all vGPUs of the device used")
+        self.assertRegex(self.weir("vgpu", "show", "m").stdout, "0 % of the device, 0 % of what is used")
+        self.weir("memory", "on", "--size", "1G")
+        shown = self.weir("memory").stdout
+        self.assertRegex(shown, "VGPU +MIN +MAX +HOLDS +HERE +USES +MADE +COPIED")
+        self.assertRegex(shown, r"MIN to HERE are slots: .*\. USES, MADE and COPIED are\s+bytes")
+
+    def test_commands_of_a_cluster_ask_the_same_manager(self):
+        defaults = {}
+        for command in ("nodes", "cluster status", "explain", "migrate", "run"):
+            shown = " ".join(self.weir(*command.split(), "--help").stdout.split())
+            defaults[command] = re.search(r"--manager HOST:PORT,\.\.\. .*?\(default: (.*?)\)", shown)[1]
+        self.assertEqual(set(defaults.values()), {"$WEIR_MANAGER, else 127.0.0.1:7710"}, defaults)
+        self.assertIn("default 127.0.0.1:7710", self.weir("manager", "--help").stdout)
+        for command in ("nodes", "module list"):
+            refused = self.weir(*command.split(), code=8, manager="127.0.0.1:1").stderr
+            self.assertIn("cannot reach 127.0.0.1:1:", refused)
+        refused = self.weir("module", "list", code=8).stderr
+        self.assertIn("start the node's daemon with 'weir serve --modules VGPU', or name a cluster's managers", refused)
 
     def test_a_number_out_of_range_is_answered_with_the_range(self):
         self.weir("vgpu", "create", "a")
