@@ -51,11 +51,19 @@ Result<VgpuView> TakeVgpu(const Session& session, const RunFlags& flags) {
 }
 
 /// Returns only on failure.
-int Execute(std::vector<std::string> arguments) {
+int Execute(const Program& program, std::vector<std::string> arguments) {
   const std::vector<char*> argv = ArgvOf(arguments);
-  execvp(argv[0], argv.data());
+  // execvp lets a shell read what the kernel refuses, and a shell reads a Windows program as a script.
+  if (program.windows)
+    execv(program.path.c_str(), argv.data());
+  else
+    execvp(argv[0], argv.data());
   const int error = errno;
-  Say(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(error)));
+  if (program.windows && error == ENOEXEC)
+    Say(fmt::format("cannot run '{0}': it is a Windows program; 'weir run -- wine {0}' runs it with Wine",
+                    arguments[0]));
+  else
+    Say(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(error)));
   return error == ENOENT ? kCannotFind : kCannotExecute;
 }
 
@@ -91,7 +99,7 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
     remote.program = std::filesystem::path(session.program[0]).filename().string();
     WEIR_TRY(const auto there, StartRelay(remote, session.places().run_dir));
     for (const auto& [name, value] : there) setenv(name.c_str(), value.c_str(), 1);
-    return Execute(session.program);
+    return Execute(*program, session.program);
   }
   WEIR_TRY(const std::filesystem::path self, SelfExecutable());
   WEIR_TRY(const std::string library, FindPreloadLibrary(self));
@@ -101,7 +109,7 @@ Result<int> RunProgram(const Session& session, const RunFlags& flags) {
   Warn(vgpu.warnings);
   WEIR_TRY(const auto environment, TenantEnvironment(vgpu, library));
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-  return Execute(session.program);
+  return Execute(*program, session.program);
 }
 
 void CheckMove(const RemoteNode& remote) {

@@ -114,6 +114,23 @@ class Commands(e2e.WithNode):
             self.assertEqual(done.returncode, 9, done.stderr)
             self.assertIn("setuid", done.stderr)
 
+    def test_a_windows_program_is_named_where_wine_is_not_registered(self):
+        registered = subprocess.run(["grep", "-rls", "magic 4d5a", "/proc/sys/fs/binfmt_misc"], capture_output=True,
+                                    text=True)
+        if registered.stdout:
+            self.skipTest(f"{registered.stdout.strip()} runs Windows programs")
+        program = os.path.join(tempfile.mkdtemp(), "game.exe")
+        self.addCleanup(shutil.rmtree, os.path.dirname(program))
+        with open(os.open(program, os.O_WRONLY | os.O_CREAT, 0o755), "wb") as file:
+            file.write(b"MZ" + bytes(62))
+        done = self.weir("run", "--", program)
+        self.assertEqual(done.returncode, 126, done.stderr)
+        self.assertIn(f"it is a Windows program; 'weir run -- wine {program}' runs it with Wine", done.stderr)
+        examined = self.weir("doctor", "--seconds", "1", program)
+        self.assertEqual(examined.returncode, 8, examined.stdout)
+        self.assertIn(f"{program} is a Windows program", examined.stdout)
+        self.assertNotIn("try a longer --seconds", examined.stdout, "it ended at once")
+
     def test_the_state_survives_a_restart_and_a_kill(self):
         self.ok("vgpu", "create", "kept", "--weight", "33", "--fps", "30")
         self.ok("policy", "reserve")

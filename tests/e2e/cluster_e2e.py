@@ -321,20 +321,38 @@ class WithEtcd(ClusterTest):
 class RealModules(ClusterTest):
     def node_with_modules(self):
         """A manager, and a node whose module service is a real one. The options of `weir module` for that manager."""
-        manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state")).start()
-        self.node = Node("--quiet", "--modules", "kernels", "--manager", manager.address, "--node-name", "n1",
+        self.manager = Manager(self.processes, "manager", free_ports(1)[0], "--state", self.processes.path("state"))
+        self.manager.start()
+        self.node = Node("--quiet", "--modules", "kernels", "--manager", self.manager.address, "--node-name", "n1",
                          "--manager-token", self.processes.token).start()
         self.addCleanup(self.node.close)
         self.node.create("kernels")
-        self.client = Client([manager])
+        self.client = Client([self.manager])
         self.wait_for_nodes(["n1"])
-        return ["--manager", manager.address, "--token", self.processes.token]
+        return ["--manager", self.manager.address, "--token", self.processes.token]
 
     def started_by_the_daemon(self):
         """PID and command line of each process that the node's daemon has started."""
         parent = str(self.node.process.pid)
         listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", parent], capture_output=True, text=True).stdout
         return {int(pid): args for pid, args in (line.split(None, 1) for line in listed.splitlines())}
+
+    def programs(self):
+        """Names of the manager's and the daemon's programs, and of those of all processes that they started."""
+        started, names = {}, {}
+        for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+            try:
+                with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cmdline") as cmdline:
+                    state, parent = stat.read().rpartition(") ")[2].split()[:2]
+                    names[pid] = os.path.basename(cmdline.read().split("\0")[0])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if state != "Z":
+                started.setdefault(int(parent), []).append(pid)
+        found = [self.manager.process.pid, self.node.process.pid]
+        for pid in found:  # also those that are added
+            found += started.get(pid, [])
+        return sorted(names[pid] for pid in found)
 
     def service(self):
         """PID of the node's module service, None while there is none."""
@@ -346,6 +364,8 @@ class RealModules(ClusterTest):
         self.assertEqual(self.weir("module", "register", "naps", FAULTY, *flags).returncode, 0)
         self.client.submit("nap", "nap", "3000", module="naps")
         wait_for(lambda: self.client.get("/v1/runs/nap")["state"] == "running", "the run is placed")
+        # Beside the node's daemon a run has four processes, not one for each of its parts.
+        self.assertEqual(self.programs(), ["weir", "weir-executor", "weir-manager", "weir-module-host", "weir-modules"])
         first = self.service()
         self.assertIn("--managers", self.started_by_the_daemon()[first])
         self.assertEqual([args for args in self.started_by_the_daemon().values() if "weir-member" in args], [])
@@ -362,6 +382,8 @@ class RealModules(ClusterTest):
         registered = self.weir("module", "register", "sort", MODULE, *flags)
         self.assertEqual(registered.returncode, 0, registered.stderr)
         self.assertIn("sorting-network", registered.stdout)
+        here = self.weir("--run-dir", self.node.run_dir, "module", "list")
+        self.assertEqual(here.stdout, "no module is registered on this node; --manager asks the managers of a cluster\n")
         refused = self.weir("module", "register", "none", WEIR, *flags)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         done = subprocess.run([WEIR, "module", "run", "sort", "sorting-network", "--args", "n=1024", *flags],

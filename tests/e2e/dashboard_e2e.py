@@ -186,10 +186,11 @@ class Refused(WithDashboard):
         return ([vgpu["settings"] for vgpu in self.node.get("/v1/vgpus")["vgpus"]],
                 [(device["policy"], device["oversell"]["mode"]) for device in devices])
 
-    def refused(self, dashboard, status, method, path, body=None, lines=None, **more):
+    def refused(self, dashboard, status, method, path, body=None, lines=None, words="", **more):
         got, headers, text = dashboard.ask(method, path, body, lines=lines, **more)
         self.assertEqual(got, status, (method, path, lines, text))
-        self.assertTrue(json.loads(text)["error"]["message"], text)
+        message = json.loads(text)["error"]["message"]
+        self.assertTrue(message and words in message, text)
         self.assertEqual(headers["Cache-Control"], "no-store")
 
     def test_each_with_the_status_of_the_table(self):
@@ -214,6 +215,15 @@ class Refused(WithDashboard):
         self.assertIsNone(self.node.process.poll())
         own = {"Origin": f"http://localhost:{dashboard.port}", "Host": f"localhost:{dashboard.port}"}
         self.assertEqual(dashboard.ask(*change, lines=own)[0], 200)
+
+    def test_fields_that_the_daemon_does_not_know(self):
+        dashboard = self.dashboard()
+        for method, path, body in (("PATCH", "/api/v1/vgpus/game", '{"cap": 0.1, "wieght": 2}'),
+                                   ("POST", "/api/v1/vgpus", '{"name": "b", "wieght": 2}'),
+                                   ("PUT", "/api/v1/devices/emulated0/policy", '{"policy": "none", "wieght": 2}'),
+                                   ("PUT", "/api/v1/devices/emulated0/oversell", '{"mode": "strict", "wieght": 2}')):
+            self.refused(dashboard, 400, method, path, body, words="wieght")
+        self.assertEqual(self.settings(), self.before)
 
     def test_changes_of_a_read_only_one(self):
         dashboard = self.dashboard("--read-only")

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +14,30 @@ import unittest
 import weir_e2e as e2e
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+# A stand-in for docker: a program sees the system's files, of those of HIDDEN only what is mounted for it, and the
+# environment that is given to it.
+CONTAINER = """#!/bin/bash
+set -eu
+[[ "$1 $2" == "run --rm" ]]
+shift 2
+mounts=()
+while [[ "$1" == -* ]]; do
+  if [[ "$1" == --env-file ]]; then mapfile -t environment <"$2"; else [[ "$1" == -v ]] && mounts+=("$2"); fi
+  shift 2
+done
+shift  # the image
+stage="$(mktemp -d)"
+mount -t tmpfs tmpfs "$stage"
+bind() {
+  if [[ -d "$1" ]]; then mkdir -p "$2"; else mkdir -p "$(dirname "$2")" && touch "$2"; fi
+  mount --bind "$1" "$2"
+}
+for i in "${!mounts[@]}"; do bind "${mounts[i]%%:*}" "$stage/$i"; done
+for folder in $HIDDEN; do mount -t tmpfs tmpfs "$folder"; done
+for i in "${!mounts[@]}"; do to="${mounts[i]#*:}" && bind "$stage/$i" "${to%%:*}"; done
+cd /
+exec env -i "${environment[@]}" "$@"
+"""
 
 
 class Usage(unittest.TestCase):
@@ -20,9 +45,9 @@ class Usage(unittest.TestCase):
         self.node = e2e.Node().start()
         self.addCleanup(self.node.close)
 
-    def weir(self, *arguments, code=0, run_dir=None):
+    def weir(self, *arguments, code=0, run_dir=None, manager=""):
         done = subprocess.run([e2e.WEIR, "--run-dir", run_dir or self.node.run_dir, *arguments], capture_output=True,
-                              text=True, timeout=e2e.PATIENCE)
+                              text=True, timeout=e2e.PATIENCE, env={**os.environ, "WEIR_MANAGER": manager})
         self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout}{done.stderr}")
         return done
 
@@ -105,6 +130,37 @@ class Usage(unittest.TestCase):
         self.assertIn("vGPU 'n': memory: it can't be guaranteed 2048 MiB",
                       self.weir("vgpu", "set", "n", "--memory", "2G:2G", code=2).stderr)
 
+    def test_memory_that_is_less_than_a_slot_is_not_called_nothing(self):
+        self.weir("memory", "on", "--size", "1G")
+        made = self.weir("vgpu", "create", "m", "--memory", "64K:64K").stderr
+        self.assertIn("counts as 64 MiB", made)
+        self.assertNotRegex(made, r"\b0 MiB")
+
+    def test_columns_of_shares_and_of_memory_say_what_they_are_of(self):
+        self.weir("vgpu", "create", "m", "--memory", "64M:128M")
+        self.assertRegex(self.weir("vgpu", "list").stdout, r"^VGPU .* OF DEVICE +OF USED *\n")
+        shown = self.weir("vgpu", "list", "--help").stdout
+        self.assertIn("OF DEVICE is the part of the device's GPU time that the vGPU used", shown)
+        self.assertRegex(shown, r"OF USED is its part of\s+what all vGPUs of the device used")
+        self.assertRegex(self.weir("vgpu", "show", "m").stdout, "0 % of the device, 0 % of what is used")
+        self.weir("memory", "on", "--size", "1G")
+        shown = self.weir("memory").stdout
+        self.assertRegex(shown, "VGPU +MIN +MAX +HOLDS +HERE +USES +MADE +COPIED")
+        self.assertRegex(shown, r"MIN to HERE are slots: .*\. USES, MADE and COPIED are\s+bytes")
+
+    def test_commands_of_a_cluster_ask_the_same_manager(self):
+        defaults = {}
+        for command in ("nodes", "cluster status", "explain", "migrate", "run"):
+            shown = " ".join(self.weir(*command.split(), "--help").stdout.split())
+            defaults[command] = re.search(r"--manager HOST:PORT,\.\.\. .*?\(default: (.*?)\)", shown)[1]
+        self.assertEqual(set(defaults.values()), {"$WEIR_MANAGER, else 127.0.0.1:7710"}, defaults)
+        self.assertIn("default 127.0.0.1:7710", self.weir("manager", "--help").stdout)
+        for command in ("nodes", "module list"):
+            refused = self.weir(*command.split(), code=8, manager="127.0.0.1:1").stderr
+            self.assertIn("cannot reach 127.0.0.1:1:", refused)
+        refused = self.weir("module", "list", code=8).stderr
+        self.assertIn("start the node's daemon with 'weir serve --modules VGPU', or name a cluster's managers", refused)
+
     def test_a_number_out_of_range_is_answered_with_the_range(self):
         self.weir("vgpu", "create", "a")
         for option, value, says in (("--cap", "20", "cap = 20 is outside 0.01 … 1; write 0.2 or 20%"),
@@ -145,6 +201,36 @@ class Usage(unittest.TestCase):
         e2e.wait_for(lambda: "later" in shown(), "top goes on")
         self.node.kill()
         self.weir("top", "--once", code=8)
+
+    def in_a_container(self, *program):
+        """Runs a program of the build as docs/how-to/common-commands.md says for containers, in the stand-in."""
+        with open(os.path.join(ROOT, "docs/how-to/common-commands.md")) as page:
+            section = page.read().split("\n## Use Weir in a container\n")[1]
+        commands = section.split("```sh\n")[1].split("```")[0]
+        self.assertEqual((commands.count("/run/weir/"), commands.count("IMAGE PROGRAM")), (4, 1))
+        words = shlex.join([os.path.join(e2e.BUILD, "bin", program[0]), *program[1:]])
+        commands = commands.replace("/run/weir/", self.node.run_dir + "/").replace("IMAGE PROGRAM", "image " + words)
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.open(os.path.join(folder, "docker"), os.O_WRONLY | os.O_CREAT, 0o755), "w") as docker:
+            docker.write(CONTAINER)
+        libraries = os.path.realpath(os.path.join(e2e.BUILD, "lib"))
+        environment = {"PATH": f"{folder}:{e2e.BUILD}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": folder,
+                       "WEIR_RUN_DIR": self.node.run_dir, "HIDDEN": f"{self.node.folder} {libraries}"}
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-euc", commands], cwd=folder,
+                              env=environment, capture_output=True, text=True, timeout=e2e.PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_command_for_containers_makes_a_tenant(self):
+        tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
+        if tried.returncode != 0:
+            self.skipTest(f"no mounts can be made here: {tried.stderr.strip()}")
+        self.node.create("game")
+        self.in_a_container("weir_off_screen", "--on", "egl", "--end", "finish", "--frames", "20")
+        drawn = self.node.gpu_ns()["game"]
+        self.assertGreater(drawn, 0, "OpenGL passes the gate")
+        self.in_a_container("opencl_loop", "0.2", "4096", "1")
+        self.assertGreater(self.node.gpu_ns()["game"], drawn, "OpenCL passes the gate")
 
     def test_opengl_with_node_is_warned_of(self):
         token = os.path.join(self.node.folder, "none.token")

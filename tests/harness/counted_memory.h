@@ -109,6 +109,136 @@ void SetCall(Function function, Type* code) {
 
 inline constexpr int kOnDevice[] = {1, 0, 1, 0}, kOnHost[] = {1, 0, 2, 0};
 
+/// The driver's calls for blocks, arrays and pools: what has one address or handle, from its beginning to its end.
+inline void SetBlockCalls() {
+  SetCall(
+      kCall_cuMemAlloc_v2, +[](CudaPointer* pointer, size_t bytes) {
+        std::uint64_t number = 0;
+        const CudaResult result = driver.New(&number, bytes);
+        if (result == kSuccess) *pointer = number;
+        return result;
+      });
+  SetCall(
+      kCall_cuMemAllocManaged, +[](CudaPointer* pointer, size_t bytes, unsigned) {
+        return Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, bytes);
+      });
+  SetCall(
+      kCall_cuMemAllocPitch_v2, +[](CudaPointer* pointer, size_t* pitch, size_t, size_t height, unsigned) {
+        *pitch = driver.pitch;
+        return Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, driver.pitch * height);
+      });
+  SetCall(
+      kCall_cuMemAllocAsync, +[](CudaPointer* pointer, size_t bytes, CudaHandle) {
+        return Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, bytes);
+      });
+  SetCall(
+      kCall_cuMemPoolCreate, +[](CudaHandle* pool, const void*) { return *pool = &driver.pool, kSuccess; });
+  SetCall(
+      kCall_cuMemAllocFromPoolAsync, +[](CudaPointer* pointer, size_t bytes, CudaHandle, CudaHandle) {
+        return Driver<CudaResult(CudaPointer*, size_t, CudaHandle)>(kCall_cuMemAllocAsync)(pointer, bytes, nullptr);
+      });
+  SetCall(
+      kCall_cuMemFree_v2, +[](CudaPointer pointer) { return driver.End(pointer); });
+  SetCall(
+      kCall_cuMemFreeAsync, +[](CudaPointer pointer, CudaHandle) { return driver.End(pointer); });
+  SetCall(
+      kCall_cuArrayCreate_v2, +[](CudaHandle* array, const ArrayDescriptor* descriptor) {
+        std::uint64_t number = 0;
+        const CudaResult result = driver.New(&number, BytesOf(*descriptor));
+        if (result == kSuccess) *array = reinterpret_cast<CudaHandle>(number);
+        return result;
+      });
+  SetCall(
+      kCall_cuArrayDestroy, +[](CudaHandle array) { return driver.End(reinterpret_cast<std::uint64_t>(array)); });
+}
+
+/// The driver's calls for physical memory, and the addresses that it is mapped to.
+inline void SetPhysicalCalls() {
+  SetCall(
+      kCall_cuMemCreate, +[](unsigned long long* handle, size_t bytes, const void*, unsigned long long) {
+        if (driver.fails) return kRefuses;
+        std::uint64_t next = 1;
+        while (driver.physical.contains(next)) ++next;
+        driver.physical[next] = {.bytes = bytes, .names = 1};
+        *handle = next;
+        return kSuccess;
+      });
+  SetCall(
+      kCall_cuMemRelease, +[](unsigned long long handle) {
+        const auto found = driver.physical.find(handle);
+        if (driver.fails || found == driver.physical.end() || found->second.names == 0) return kRefuses;
+        --found->second.names;
+        driver.EndPhysical(handle);
+        return kSuccess;
+      });
+  SetCall(
+      kCall_cuMemMap, +[](CudaPointer address, size_t, size_t, unsigned long long handle, unsigned long long) {
+        const auto found = driver.physical.find(handle);
+        if (driver.fails || found == driver.physical.end() || driver.mapped.contains(address)) return kRefuses;
+        if (found->second.names == 0) return kRefuses;
+        ++found->second.mappings;
+        driver.mapped[address] = handle;
+        return kSuccess;
+      });
+  SetCall(
+      kCall_cuMemUnmap, +[](CudaPointer address, size_t) {
+        const auto found = driver.mapped.find(address);
+        if (driver.fails || found == driver.mapped.end()) return kRefuses;
+        --driver.physical[found->second].mappings;
+        driver.EndPhysical(found->second);
+        driver.mapped.erase(found);
+        return kSuccess;
+      });
+  SetCall(
+      kCall_cuMemRetainAllocationHandle, +[](unsigned long long* handle, void* address) {
+        const auto found = driver.mapped.find(reinterpret_cast<std::uint64_t>(address));
+        if (driver.fails || found == driver.mapped.end()) return kRefuses;
+        ++driver.physical[found->second].names;
+        *handle = found->second;
+        return kSuccess;
+      });
+}
+
+/// The driver's calls for contexts, and what the device says of itself.
+inline void SetContextCalls() {
+  SetCall(
+      kCall_cuCtxGetCurrent, +[](CudaHandle* context) { return *context = driver.context, kSuccess; });
+  SetCall(
+      kCall_cuCtxAttach, +[](CudaHandle* context, unsigned) {
+        ++driver.users;
+        return *context = driver.context, kSuccess;
+      });
+  SetCall(
+      kCall_cuCtxDetach, +[](CudaHandle) {
+        if (driver.fails || driver.users == 0) return kRefuses;
+        --driver.users;
+        return kSuccess;
+      });
+  SetCall(
+      kCall_cuGreenCtxCreate,
+      +[](CudaHandle* green, CudaHandle, int, unsigned) { return *green = &driver.active, kSuccess; });
+  SetCall(
+      kCall_cuCtxFromGreenCtx,
+      +[](CudaHandle* context, CudaHandle) { return *context = &FakeDriver::own_green, kSuccess; });
+  SetCall(
+      kCall_cuGreenCtxDestroy, +[](CudaHandle) { return driver.fails ? kRefuses : kSuccess; });
+  SetCall(
+      kCall_cuCtxDestroy_v2, +[](CudaHandle) { return driver.fails ? kRefuses : kSuccess; });
+  SetCall(
+      kCall_cuDevicePrimaryCtxRetain, +[](CudaHandle* context, int) { return *context = driver.context, kSuccess; });
+  SetCall(
+      kCall_cuDevicePrimaryCtxRelease_v2, +[](int) { return kSuccess; });
+  SetCall(
+      kCall_cuDevicePrimaryCtxReset_v2, +[](int) { return kSuccess; });
+  SetCall(
+      kCall_cuDevicePrimaryCtxGetState,
+      +[](int, unsigned*, int* active) { return *active = driver.active ? 1 : 0, kSuccess; });
+  SetCall(
+      kCall_cuMemGetInfo_v2, +[](size_t* free, size_t* total) { return *free = 700, *total = 1000, kSuccess; });
+  SetCall(
+      kCall_cuDeviceTotalMem_v2, +[](size_t* bytes, int) { return *bytes = 1000, kSuccess; });
+}
+
 class CountedMemory : public ::testing::Test {
  protected:
   CountedMemory() { StartAgain(); }
@@ -130,124 +260,9 @@ class CountedMemory : public ::testing::Test {
 
  private:
   static inline const bool kCallsAreSet = [] {
-    SetCall(
-        kCall_cuCtxGetCurrent, +[](CudaHandle* context) { return *context = driver.context, kSuccess; });
-    SetCall(
-        kCall_cuMemAlloc_v2, +[](CudaPointer* pointer, size_t bytes) {
-          std::uint64_t number = 0;
-          const CudaResult result = driver.New(&number, bytes);
-          if (result == kSuccess) *pointer = number;
-          return result;
-        });
-    SetCall(
-        kCall_cuMemAllocManaged, +[](CudaPointer* pointer, size_t bytes, unsigned) {
-          return Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, bytes);
-        });
-    SetCall(
-        kCall_cuMemAllocPitch_v2, +[](CudaPointer* pointer, size_t* pitch, size_t, size_t height, unsigned) {
-          *pitch = driver.pitch;
-          return Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, driver.pitch * height);
-        });
-    SetCall(
-        kCall_cuMemAllocAsync, +[](CudaPointer* pointer, size_t bytes, CudaHandle) {
-          return Driver<CudaResult(CudaPointer*, size_t)>(kCall_cuMemAlloc_v2)(pointer, bytes);
-        });
-    SetCall(
-        kCall_cuMemPoolCreate, +[](CudaHandle* pool, const void*) { return *pool = &driver.pool, kSuccess; });
-    SetCall(
-        kCall_cuMemAllocFromPoolAsync, +[](CudaPointer* pointer, size_t bytes, CudaHandle, CudaHandle) {
-          return Driver<CudaResult(CudaPointer*, size_t, CudaHandle)>(kCall_cuMemAllocAsync)(pointer, bytes, nullptr);
-        });
-    SetCall(
-        kCall_cuCtxAttach, +[](CudaHandle* context, unsigned) {
-          ++driver.users;
-          return *context = driver.context, kSuccess;
-        });
-    SetCall(
-        kCall_cuCtxDetach, +[](CudaHandle) {
-          if (driver.fails || driver.users == 0) return kRefuses;
-          --driver.users;
-          return kSuccess;
-        });
-    SetCall(
-        kCall_cuGreenCtxCreate,
-        +[](CudaHandle* green, CudaHandle, int, unsigned) { return *green = &driver.active, kSuccess; });
-    SetCall(
-        kCall_cuCtxFromGreenCtx,
-        +[](CudaHandle* context, CudaHandle) { return *context = &FakeDriver::own_green, kSuccess; });
-    SetCall(
-        kCall_cuGreenCtxDestroy, +[](CudaHandle) { return driver.fails ? kRefuses : kSuccess; });
-    SetCall(
-        kCall_cuMemFree_v2, +[](CudaPointer pointer) { return driver.End(pointer); });
-    SetCall(
-        kCall_cuMemFreeAsync, +[](CudaPointer pointer, CudaHandle) { return driver.End(pointer); });
-    SetCall(
-        kCall_cuArrayCreate_v2, +[](CudaHandle* array, const ArrayDescriptor* descriptor) {
-          std::uint64_t number = 0;
-          const CudaResult result = driver.New(&number, BytesOf(*descriptor));
-          if (result == kSuccess) *array = reinterpret_cast<CudaHandle>(number);
-          return result;
-        });
-    SetCall(
-        kCall_cuArrayDestroy, +[](CudaHandle array) { return driver.End(reinterpret_cast<std::uint64_t>(array)); });
-    SetCall(
-        kCall_cuMemCreate, +[](unsigned long long* handle, size_t bytes, const void*, unsigned long long) {
-          if (driver.fails) return kRefuses;
-          std::uint64_t next = 1;
-          while (driver.physical.contains(next)) ++next;
-          driver.physical[next] = {.bytes = bytes, .names = 1};
-          *handle = next;
-          return kSuccess;
-        });
-    SetCall(
-        kCall_cuMemRelease, +[](unsigned long long handle) {
-          const auto found = driver.physical.find(handle);
-          if (driver.fails || found == driver.physical.end() || found->second.names == 0) return kRefuses;
-          --found->second.names;
-          driver.EndPhysical(handle);
-          return kSuccess;
-        });
-    SetCall(
-        kCall_cuMemMap, +[](CudaPointer address, size_t, size_t, unsigned long long handle, unsigned long long) {
-          const auto found = driver.physical.find(handle);
-          if (driver.fails || found == driver.physical.end() || driver.mapped.contains(address)) return kRefuses;
-          if (found->second.names == 0) return kRefuses;
-          ++found->second.mappings;
-          driver.mapped[address] = handle;
-          return kSuccess;
-        });
-    SetCall(
-        kCall_cuMemUnmap, +[](CudaPointer address, size_t) {
-          const auto found = driver.mapped.find(address);
-          if (driver.fails || found == driver.mapped.end()) return kRefuses;
-          --driver.physical[found->second].mappings;
-          driver.EndPhysical(found->second);
-          driver.mapped.erase(found);
-          return kSuccess;
-        });
-    SetCall(
-        kCall_cuMemRetainAllocationHandle, +[](unsigned long long* handle, void* address) {
-          const auto found = driver.mapped.find(reinterpret_cast<std::uint64_t>(address));
-          if (driver.fails || found == driver.mapped.end()) return kRefuses;
-          ++driver.physical[found->second].names;
-          *handle = found->second;
-          return kSuccess;
-        });
-    SetCall(
-        kCall_cuCtxDestroy_v2, +[](CudaHandle) { return driver.fails ? kRefuses : kSuccess; });
-    SetCall(
-        kCall_cuDevicePrimaryCtxRetain, +[](CudaHandle* context, int) { return *context = driver.context, kSuccess; });
-    SetCall(
-        kCall_cuDevicePrimaryCtxRelease_v2, +[](int) { return kSuccess; });
-    SetCall(
-        kCall_cuDevicePrimaryCtxReset_v2, +[](int) { return kSuccess; });
-    SetCall(
-        kCall_cuDevicePrimaryCtxGetState,
-        +[](int, unsigned*, int* active) { return *active = driver.active ? 1 : 0, kSuccess; });
-    SetCall(
-        kCall_cuMemGetInfo_v2, +[](size_t* free, size_t* total) { return *free = 700, *total = 1000, kSuccess; });
-    SetCall(
-        kCall_cuDeviceTotalMem_v2, +[](size_t* bytes, int) { return *bytes = 1000, kSuccess; });
+    SetBlockCalls();
+    SetPhysicalCalls();
+    SetContextCalls();
     return true;
   }();
 };

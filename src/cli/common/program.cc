@@ -48,12 +48,15 @@ ImageKind InspectElf(std::string_view head) {
   return ImageKind::kStatic;
 }
 
-std::string CautionAbout(const std::string& path) {
+ImageKind ImageKindOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string head(kElfHeadBytes, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(file.gcount()));
-  const ImageKind kind = InspectImage(head);
+  return InspectImage(head);
+}
+
+std::string CautionAbout(const std::string& path, ImageKind kind) {
   if (kind == ImageKind::kStatic) return fmt::format("{} is statically linked: it can't be paced or metered", path);
   if (kind == ImageKind::kForeign)
     return fmt::format("{} is for another word size or machine than weir: it can't be paced or metered", path);
@@ -63,6 +66,11 @@ std::string CautionAbout(const std::string& path) {
         "no shim into it: it can't be paced or metered",
         path);
   return "";
+}
+
+Program ExamineProgram(const std::string& path) {
+  const ImageKind kind = ImageKindOf(path);
+  return {path, CautionAbout(path, kind), kind == ImageKind::kWindows};
 }
 
 /// The errno with which executing `path` would fail; 0: it would not fail.
@@ -85,6 +93,7 @@ Error CannotRun(const std::string& name, int error) {
 
 ImageKind InspectImage(std::string_view head) {
   if (head.starts_with("#!")) return ImageKind::kScript;
+  if (head.starts_with("MZ")) return ImageKind::kWindows;
   return head.starts_with(ELFMAG) ? InspectElf(head) : ImageKind::kOther;
 }
 
@@ -127,14 +136,14 @@ Result<Program> FindProgram(const std::string& name) {
   if (name.empty()) return Fail(Errc::kNotFound, "cannot run '': the program's name is empty");
   if (name.find('/') != std::string::npos) {
     if (const int error = ExecuteError(name); error != 0) return CannotRun(name, error);
-    return Program{name, CautionAbout(name)};
+    return ExamineProgram(name);
   }
   const char* path = std::getenv("PATH");
   int last_error = ENOENT;
   for (const std::string& folder : SplitList(path == nullptr ? "/bin:/usr/bin" : path, ':')) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     const int error = ExecuteError(candidate);
-    if (error == 0) return Program{candidate, CautionAbout(candidate)};
+    if (error == 0) return ExamineProgram(candidate);
     if (error == EACCES) last_error = error;  // execvp also continues the search, and reports this error at its end
   }
   return CannotRun(name, last_error);

@@ -20,6 +20,7 @@ enum class ImageKind : std::uint8_t {
   kStatic,   // an ELF program that names no interpreter
   kForeign,  // an ELF program of another word size or machine than this one
   kScript,   // "#!": its interpreter loads the shim
+  kWindows,  // "MZ": the kernel executes it only where Wine is registered for such files
   kOther,    // a script without "#!", which a shell runs, or a format for which the kernel has a handler
 };
 
@@ -43,6 +44,7 @@ Privilege PrivilegeOf(const std::string& path);
 struct Program {
   std::string path;     // the file to execute
   std::string caution;  // why the shim cannot be loaded into the program; empty: it can
+  bool windows = false;
 };
 
 /// Finds `name` as execvp would and examines it. Errors: kNotFound; kPermissionDenied: the file cannot be executed.

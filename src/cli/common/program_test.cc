@@ -77,6 +77,7 @@ TEST(InspectImage, KnowsOtherWordSizesAndMachines) {
 
 TEST(InspectImage, DistinguishesScriptsDataAndEmptyFiles) {
   EXPECT_EQ(InspectImage("#!/bin/sh\n"), ImageKind::kScript);
+  EXPECT_EQ(InspectImage("MZ\x90"), ImageKind::kWindows);
   EXPECT_EQ(InspectImage("echo hello\n"), ImageKind::kOther);
   EXPECT_EQ(InspectImage(""), ImageKind::kOther);
 }
@@ -151,6 +152,14 @@ TEST_F(ProgramTest, CautionsAboutAStaticProgramButNotAboutAScript) {
   const auto script = FindProgram(Write("script", "#!/bin/sh\n", 04755));
   ASSERT_TRUE(script);
   EXPECT_EQ(script->caution, "");
+  EXPECT_FALSE(script->windows);
+}
+
+TEST_F(ProgramTest, AWindowsProgramIsNoReasonToBeCautious) {
+  const auto program = FindProgram(Write("game.exe", "MZ\x90"));
+  ASSERT_TRUE(program);
+  EXPECT_TRUE(program->windows);
+  EXPECT_EQ(program->caution, "") << "where Wine is registered, its process loads the shim";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace weir::cli {
 
-enum class ImageType : std::uint8_t { kElf, kScript, kOther };
+enum class ImageType : std::uint8_t { kElf, kScript, kWindows, kOther };
 
 /// One executable file.
 struct ImageFacts {

@@ -162,6 +162,27 @@ TEST(Findings, AScriptIsJudgedByItsInterpreter) {
   ExpectFinding(facts, "static", Level::kProblem);
 }
 
+TEST(Findings, AWindowsProgramIsNamedWithTheWayToTryIt) {
+  DoctorFacts facts = Unheld();
+  ImageFacts windows;
+  windows.path = "./game.exe";
+  windows.type = ImageType::kWindows;
+  windows.readable = true;
+  facts.program->chain = {windows};
+  ExpectFinding(facts, "windows", Level::kNote);
+  EXPECT_NE(Find(Judge(facts), "windows")->what_to_do.find("'weir doctor -- wine ./game.exe'"), std::string::npos);
+}
+
+TEST(Findings, AProgramThatEndedIsGivenNoMoreTime) {
+  DoctorFacts facts = Unheld();
+  facts.trial->tree[0].gl = false;
+  EXPECT_EQ(Find(Judge(facts), "no-gl")->what_to_do, "try a longer --seconds if it draws later");
+  facts.trial->ended = "exit code 0";
+  EXPECT_EQ(Find(Judge(facts), "no-gl")->what_to_do, "");
+  facts.trial->tree[0].gl = true;
+  EXPECT_EQ(Find(Judge(facts), "no-present")->what_to_do, "a program that never swaps buffers can't be attached");
+}
+
 TEST(Findings, AProgramThatCannotRunEndsWithItsOwnCode) {
   DoctorFacts facts = Healthy();
   facts.trial.reset();

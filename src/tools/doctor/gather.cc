@@ -77,6 +77,11 @@ ImageFacts LookAt(const std::string& path) {
     image.readable = !image.interpreter.empty();
     return image;
   }
+  if (InspectImage(head) == ImageKind::kWindows) {
+    image.type = ImageType::kWindows;
+    image.readable = true;
+    return image;
+  }
   const ElfImage elf = ParseElf(read);
   if (elf.bits == 0) return image;
   image.type = ImageType::kElf;

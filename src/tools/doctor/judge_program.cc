@@ -99,7 +99,8 @@ void JudgeMeter(const AttachedProcess& attached, const TrialFacts& trial, std::v
                    "its OpenGL has no timestamps, and its renderer is not a known software renderer",
                    "shares and caps of it are rough; rates are not affected"});
   else if (meter == "none" || meter.empty())
-    out.push_back({"meter-none", Level::kNote, fmt::format("{} has no meter yet", who), "", "try a longer --seconds"});
+    out.push_back({"meter-none", Level::kNote, fmt::format("{} has no meter yet", who), "",
+                   trial.ended ? "" : "try a longer --seconds"});
   else
     out.push_back({"meter", Level::kOk, fmt::format("{} is measured by {}", who, meter),
                    meter == "timer-query" ? "GPU timestamps, which the wall clock has not contradicted"
@@ -143,6 +144,7 @@ void JudgeAttached(const TrialFacts& trial, std::vector<Finding>& out) {
 /// No process attached: each sentence is one reason that the facts show.
 void JudgeUnattached(const TrialFacts& trial, std::vector<Finding>& out) {
   const std::size_t before = out.size();
+  const std::string longer = trial.ended ? "" : "try a longer --seconds";  // more time changes nothing after its end
   auto add = [&out](const char* id, Level level, std::string what, std::string why, std::string what_to_do) {
     out.push_back({id, level, std::move(what), std::move(why), std::move(what_to_do)});
   };
@@ -173,7 +175,7 @@ void JudgeUnattached(const TrialFacts& trial, std::vector<Finding>& out) {
   if (!vulkan.empty())
     add("vulkan-no-work", Level::kProblem,
         fmt::format("{} has Vulkan and weir's layer loaded, but presented and submitted nothing", PidList(vulkan)), "",
-        "try a longer --seconds");
+        longer);
   const auto angle = Those(trial, [](const TreeProcess& p) { return p.angle; });
   if (!angle.empty())
     add("angle", Level::kNote, fmt::format("{} renders through ANGLE (Chromium, Electron)", PidList(angle)),
@@ -184,10 +186,10 @@ void JudgeUnattached(const TrialFacts& trial, std::vector<Finding>& out) {
     add("no-present", Level::kProblem,
         fmt::format("{} has OpenGL and the shim loaded, but presented nothing", PidList(gl)),
         "no frame was shown yet, or it renders off screen or to the front buffer (glFlush without a swap)",
-        "try a longer --seconds; a program that never swaps buffers can't be attached");
+        longer + (longer.empty() ? "" : "; ") + "a program that never swaps buffers can't be attached");
   if (out.size() == before && !looked.empty())
     add("no-gl", Level::kProblem, fmt::format("{} loaded no OpenGL, EGL or Vulkan", PidList(looked)),
-        "there was nothing to attach", "try a longer --seconds if it draws later");
+        "there was nothing to attach", longer + (longer.empty() ? "" : " if it draws later"));
   if (looked.empty())
     add("ended-early", Level::kProblem, "it ended before its libraries could be looked at", "",
         "see its last line of output");
@@ -208,6 +210,10 @@ void JudgeProgram(const ProgramFacts& program, std::uint16_t own_machine, std::v
     } else if (image.type == ImageType::kScript) {
       out.push_back({"script", Level::kOk, fmt::format("{} is a script for {}", image.path, image.interpreter),
                      "whatever it starts inherits the shim, unless it clears LD_PRELOAD", ""});
+    } else if (image.type == ImageType::kWindows) {
+      out.push_back({"windows", Level::kNote, fmt::format("{} is a Windows program", image.path),
+                     "the kernel executes it only where Wine is registered for such files",
+                     fmt::format("try it with Wine: 'weir doctor -- wine {}'", image.path)});
     } else if (image.type == ImageType::kElf) {
       JudgeElf(image, own_machine, out);
     }
