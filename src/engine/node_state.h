@@ -152,11 +152,11 @@ struct NodeEngine::Vgpu_ {
   std::uint64_t samples_bad = 0;
 
   // Elastic memory
-  MemorySample memory_sample;  // the last sample
+  MemorySample memory_sample;      // the last sample
   std::uint32_t contents_max = 0;  // slots that its contents can take
-  bool memory_fresh = false;   // that sample came with the present event
-  bool memory_there = false;   // that sample came with the last GatesSampled: the executor exists
-  Bytes memory_must{};         // the most that one recent command needed at once
+  bool memory_fresh = false;       // that sample came with the present event
+  bool memory_there = false;       // that sample came with the last GatesSampled: the executor exists
+  Bytes memory_must{};             // the most that one recent command needed at once
   Instant memory_must_at{};
   Instant memory_owes_since{};  // when the wait for a memory order began; {}: all orders are carried out
   Instant memory_asks_at{};     // earliest time of the next request

@@ -101,8 +101,7 @@ class ReadingNode final : public Sink {
     cl::Header header;
     cl::Flush flush;
     if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "not a message");
-    if (header.op == cl::Flush::kOp && cl::Decode(message, flush))
-      marked = marked || flush.queue == kMarkerQueue;
+    if (header.op == cl::Flush::kOp && cl::Decode(message, flush)) marked = marked || flush.queue == kMarkerQueue;
     return Ok();
   }
   Result<std::span<std::byte>> Room(std::uint64_t offset, std::size_t bytes) override {
