@@ -2,6 +2,7 @@
 """CUDA programs as tenants, on the emulated driver: caps and shares by ground truth, with kernels of three lengths, graphs,
 several streams and several processes. The device is emulated, so its speed does not depend on the host's load."""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import unittest
 
 import emulated
 import weir_e2e as e2e
-from emulated_cuda_e2e import PROGRAM
+from emulated_cuda_e2e import LINKED, PROGRAM
 
 LOOP = os.path.join(e2e.BUILD, "bin/cuda_loop")
 IMAGE = os.path.join(e2e.BUILD, "lib/test/cuda_image.so")
@@ -76,6 +77,11 @@ os._exit(0)
 """
 
 
+# How a program finds the driver's functions: by their names in a library that it opens, by cuGetProcAddress only, by
+# its linker. The program, and what is added to the mode.
+WAYS = {"opened": (LOOP, ""), "asked": (LOOP, ",getproc"), "linked": (LINKED, "")}
+
+
 class Cuda(emulated.WithEmulatedNode):
     prompt_if_permitted = True
     description = emulated.CARD + emulated.LONG_FRAMES + KERNELS
@@ -105,6 +111,50 @@ class Cuda(emulated.WithEmulatedNode):
                               env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE})
         self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stdout + done.stderr)
         self.assertIn("(emulated)", done.stdout)
+
+    def run_each_way(self, kernel, ahead, mode, items=1024):
+        """By the way in which programs find the driver, what they say and leave behind in a vGPU of 64 MiB: (status,
+        output without times, errors, device time by ground truth, charged time, passages)."""
+        def busy_ns():
+            return self.node.truth()["devices"][0]["busy_ns"]["compute"]
+
+        seen = {}
+        for way, (program, more) in WAYS.items():
+            name = f"{way}-{kernel}-{mode}"
+            self.node.create(name, memory_max_bytes=64 << 20)
+            before = busy_ns()
+            command = [e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", name, "--", program, "0", kernel,
+                       str(ahead), mode + more, str(items)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=e2e.PATIENCE,
+                                  env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE})
+            e2e.wait_for(lambda vgpu=name: not self.node.vgpu(vgpu)["processes"], "the program is gone")
+            totals = self.node.vgpu(name)["totals"]
+            said = re.sub(r"[\d.]+ (kernels/s|ms)", r"- \1", done.stdout)
+            seen[way] = (done.returncode, said, done.stderr, busy_ns() - before, totals["gpu_ns"], totals["tasks"])
+        print(kernel, mode, {way: one[3:] for way, one in seen.items()})
+        return seen
+
+    def test_programs_that_are_linked_open_the_driver_or_ask_for_addresses_behave_alike(self):
+        self.stop_account()
+        ahead, cost_ns = 60, 5_000_000
+        for mode in ("plain", "ptsz", "graph"):
+            with self.subTest(mode):
+                seen = self.run_each_way("tick", ahead, mode)
+                for way, (status, said, errors, used_ns, charged_ns, passages) in seen.items():
+                    self.assertEqual((status, said, errors), (0, seen["opened"][1], ""), way)
+                    self.assertEqual(used_ns, (ahead + 1) * cost_ns, way)
+                    self.assertAlmostEqual(charged_ns, used_ns, delta=0.1 * used_ns, msg=way)
+                    # Calls pass in batches that also depend on the time between them.
+                    self.assertAlmostEqual(passages, seen["opened"][-1], delta=ahead / 2, msg=way)
+                    self.assertGreater(passages, 1 if mode == "graph" else ahead / 3, way)
+
+    def test_programs_that_find_the_driver_in_any_way_get_the_same_errors(self):
+        for kernel, items, message in (("unknown", 1024, "error 500 (CUDA_ERROR_NOT_FOUND)"),
+                                       ("tick", 32 << 20, "error 2 (CUDA_ERROR_OUT_OF_MEMORY)")):
+            seen = self.run_each_way(kernel, 1, "plain", items)
+            for way, one in seen.items():
+                self.assertEqual(one[:3], seen["opened"][:3], way)
+                self.assertEqual((one[0], message in one[2]), (2, True), one)
 
     def test_a_capture_is_not_disturbed_by_work_of_another_stream(self):
         # While a stream captures in the global mode, the driver ends the capture at a question about any event.
