@@ -2,6 +2,7 @@
 """CUDA programs as tenants, on the emulated driver: caps and shares by ground truth, with kernels of three lengths, graphs,
 several streams and several processes. The device is emulated, so its speed does not depend on the host's load."""
 import os
+import random
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import unittest
 import emulated
 import weir_e2e as e2e
 from emulated_cuda_e2e import LINKED, PROGRAM
+from emulated_cuda_memory_e2e import KINDS, MEMORY
 
 LOOP = os.path.join(e2e.BUILD, "bin/cuda_loop")
 IMAGE = os.path.join(e2e.BUILD, "lib/test/cuda_image.so")
@@ -265,19 +267,91 @@ class Cuda(emulated.WithEmulatedNode):
         time.sleep(1)
         self.shares_settle(programs, {"game": 0.5, "compute": 0.5}, 0.03, 10)
 
-    def test_a_program_that_is_killed_leaves_nothing(self):
-        self.node.policy("cap")
-        self.node.create("a", cap=0.5)
-        for _ in range(5):
-            program = self.run_in("a", "tick")
-            e2e.wait_for(lambda: self.node.vgpu("a")["processes"], "the program is attached")
-            self.tenants.stop(program)
-            e2e.wait_for(lambda: not self.node.vgpu("a")["processes"], "the program is gone")
-        done = subprocess.run([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", LOOP, "0.5", "tick"],
-                              capture_output=True, text=True, timeout=e2e.PATIENCE,
-                              env={**os.environ, "CUDA_LOOP_IMAGE": IMAGE})
-        self.assertEqual((done.returncode, "wrong 0" in done.stdout), (0, True), done.stdout + done.stderr)
+
+class Kills(emulated.WithEmulatedNode):
+    """Programs of one vGPU that are killed at random moments: while they start, allocate, launch, wait at the gate or
+    wait for the device."""
+    prompt_if_permitted = True
+    description = emulated.CARD + KERNELS
+    kills, at_once = 10, 4
+    CAP, LIMIT_MIB, BLOCK_MIB = 0.5, 128, 4
+    # Of its cap, which a vGPU may use at once (docs/policies/cap.md).
+    BURST_SECONDS = {"cap": 1, "proportional-share": 0.1}
+    LONGEST_SECONDS = 0.2  # a graph that has begun within the cap
+
+    def setUp(self):
+        super().setUp()
+        os.environ["CUDA_LOOP_IMAGE"] = IMAGE
+        seed = int(os.environ.get("WEIR_SEED", random.randrange(1 << 30)))
+        self.random = random.Random(seed)
+        self.policy = self.random.choice(sorted(self.BURST_SECONDS))
+        print(f"WEIR_SEED={seed}: {self.kills} kills under {self.policy}")
+        self.node.policy(self.policy)
+        self.node.create("a", cap=self.CAP, memory_max_bytes=self.LIMIT_MIB << 20)
+
+    def run_in(self, *command, **options):
+        return self.tenants.start([e2e.WEIR, "--run-dir", self.node.run_dir, "run", "--vgpu", "a", "--", *command], {},
+                                  **options)
+
+    def start_a_loop(self):
+        kernel, ahead = self.random.choice((("short_tick", 64), ("tick", 8), ("long_tick", 2)))
+        program, more = self.random.choice(sorted(WAYS.values()))
+        mode = self.random.choice(("plain", "ptsz", "streams", "graph", "graph,default", "graph,default,ptsz"))
+        return self.run_in(program, "600", kernel, str(self.random.randint(1, ahead)), mode + more,
+                           str(self.random.choice((1024, 1 << 20))))
+
+    def start_one_that_holds_memory(self):
+        program = self.run_in(MEMORY, str(self.BLOCK_MIB), stdin=subprocess.PIPE, text=True)
+        self.addCleanup(program.stdin.close)
+        kinds = self.random.choices(list(KINDS), k=3)
+        program.stdin.write("".join(f"take {kind}\n" for kind in kinds))
+        program.stdin.flush()
+        return program
+
+    def kill_them(self):
+        """Starts and kills programs. Returns how much of the device they have used."""
+        alive, first = [], self.node.truth()
+        for killed in range(self.kills):
+            while len(alive) < min(self.at_once, self.kills - killed):
+                alive.append(self.start_one_that_holds_memory() if self.random.random() < 0.3 else self.start_a_loop())
+            time.sleep(self.random.uniform(0, 0.4))
+            victim = alive.pop(self.random.randrange(len(alive)))
+            self.assertIsNone(victim.poll(), f"{victim.args} ended by itself")
+            self.tenants.stop(victim)
+        last = self.node.truth()
+        busy_ns = [truth["devices"][0]["busy_ns"]["compute"] for truth in (first, last)]
+        seconds = (last["now_ns"] - first["now_ns"]) / 1e9
+        used = (busy_ns[1] - busy_ns[0]) / 1e9
+        print(f"{self.kills} killed in {seconds:.2f} s; they used {used:.3f} s of the device, {used / seconds:.4f}")
+        self.assertLessEqual(used, self.CAP * (seconds + self.BURST_SECONDS[self.policy]) + self.LONGEST_SECONDS)
+        return used
+
+    def test_programs_that_are_killed_leave_no_memory_no_lock_and_no_charge(self):
+        used = self.kill_them()
+        e2e.wait_for(lambda: not self.node.vgpu("a")["processes"], "the programs are gone")
+        card = lambda: self.node.truth()["devices"][0]
+        e2e.wait_for(lambda: card()["memory_used_bytes"] == 0 and not card()["clients"], "their memory is free")
+        e2e.wait_for(lambda: self.node.vgpu("a")["use"]["program_memory_bytes"] == 0, "no memory is in the books")
+        charged = lambda: self.node.vgpu("a")["totals"]["gpu_ns"] / 1e9
+        e2e.wait_for(lambda: abs(charged() - used) < 0.01 * used + 0.005, f"{used} s are charged")
+        program = self.run_in(MEMORY, str(self.BLOCK_MIB), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(program.communicate("fill plain\nfree\n", e2e.PATIENCE)[0].split(),
+                         [str(self.LIMIT_MIB // self.BLOCK_MIB), "0"])
+        done = self.run_in(LOOP, "0", "tick", "8", stdout=subprocess.PIPE, text=True)
+        self.assertIn("wrong 0", done.communicate(timeout=e2e.PATIENCE)[0])
+        program = self.run_in(LOOP, "600", "tick", "8")
+        e2e.wait_for(lambda: self.node.used_ns().get(program.pid), "it computes")
+
+        def check(use):
+            print(f"a program afterwards: {use['a']:.4f}")
+            self.assertAlmostEqual(use["a"], self.CAP, delta=0.02)
+
+        self.settled({"a": program}, 4, check)
 
 
+# With "long" as the argument: 100 kills.
 if __name__ == "__main__":
+    if sys.argv[1:] == ["long"]:
+        Kills.kills = 100
+        sys.argv[1:] = ["Kills"]
     unittest.main()
