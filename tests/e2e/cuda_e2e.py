@@ -235,7 +235,7 @@ class Cuda(emulated.WithEmulatedNode):
         def check(use):
             print({name: f"{one:.4f}" for name, one in use.items()})
             for name in programs:
-                self.assertAlmostEqual(use[name], 0.3, delta=0.03, msg=name)
+                self.assertAlmostEqual(use[name], 0.3, delta=0.02, msg=name)
 
         self.settled(programs, 10, check)
 
@@ -265,7 +265,7 @@ class Cuda(emulated.WithEmulatedNode):
         self.wait_frames("game")
         self.wait_busy("compute")
         time.sleep(1)
-        self.shares_settle(programs, {"game": 0.5, "compute": 0.5}, 0.03, 10)
+        self.shares_settle(programs, {"game": 0.5, "compute": 0.5}, 0.02, 10)
 
 
 class Kills(emulated.WithEmulatedNode):
