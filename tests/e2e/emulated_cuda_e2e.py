@@ -19,7 +19,8 @@ DRIVERS = os.path.join(e2e.BUILD, "lib/weir/emulated/cuda")
 LOOP = os.path.join(e2e.BUILD, "bin/cuda_loop")
 IMAGE = os.path.join(e2e.BUILD, "lib/test/cuda_image.so")
 SYMBOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../symbols/emulated_cuda.txt")
-MODES = ("plain", "graph", "streams", "ptsz", "getproc")
+LINKED = os.path.join(e2e.BUILD, "bin/cuda_loop_linked")  # the same program, linked against the driver
+MODES = ("plain", "graph", "graph,default", "streams", "ptsz", "graph,default,ptsz", "getproc", "ptsz,getproc")
 MEMORY_MIB = 64
 TICK_MS, TICKS = 1, 50
 COSTS = "".join(f'[[kernel]]\nname = "{name}"\nfixed = "{cost}"\n'
@@ -76,8 +77,8 @@ class WithEmulator(unittest.TestCase):
     def setUp(self):
         self.emulator = Emulator(self, cards(self.arbitration))
 
-    def run_loop(self, *arguments, expected=0, **environment):
-        done = subprocess.run([LOOP, *map(str, arguments)], env=self.emulator.environment(**environment),
+    def run_loop(self, *arguments, expected=0, program=LOOP, **environment):
+        done = subprocess.run([program, *map(str, arguments)], env=self.emulator.environment(**environment),
                               capture_output=True, text=True, timeout=e2e.PATIENCE)
         self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
         return done
@@ -90,10 +91,10 @@ class WithEmulator(unittest.TestCase):
 
 
 class Alone(WithEmulator):
-    def ticks(self, mode):
+    def ticks(self, mode, program=LOOP):
         """Runs TICKS launches, which follow one that is not timed."""
         before = self.emulator.truth()["busy_ns"]["compute"]
-        done = self.run_loop(0, "tick", TICKS, mode)
+        done = self.run_loop(0, "tick", TICKS, mode, program=program)
         self.assertIn("wrong 0", done.stdout)
         self.assertIn("ready on One (emulated)\n", done.stdout)
         self.assertEqual(self.emulator.truth()["busy_ns"]["compute"] - before, (TICKS + 1) * TICK_MS * 1_000_000)
@@ -105,6 +106,11 @@ class Alone(WithEmulator):
         for mode in MODES:
             with self.subTest(mode):
                 self.ticks(mode)
+
+    def test_a_program_that_is_linked_against_the_driver(self):
+        for mode in ("plain", "graph", "streams", "ptsz"):
+            with self.subTest(mode):
+                self.ticks(mode, LINKED)
 
     def test_events_measure_the_devices_time(self):
         """Between the end of the launches that keep the device busy, and the end of TICKS launches behind them. If the host

@@ -4,18 +4,24 @@
  *
  *   cuda_loop SECONDS KERNEL [AHEAD [MODE [ITEMS]]]
  *
- * AHEAD kernels (1) are launched between two synchronizes, on ITEMS numbers (1024). MODE:
+ * AHEAD kernels (1) are launched between two synchronizes, on ITEMS numbers (1024). MODE is one or more of these words,
+ * with commas between them:
  *     plain     the default stream; functions by dlsym
- *     graph     the AHEAD launches are captured once and launched as a graph
+ *     graph     the AHEAD launches are captured once and launched as a graph, in a stream of its own
+ *     default   with `graph`: the graph is launched in the default stream
  *     streams   two streams take turns and wait for each other's events
  *     ptsz      the thread's default stream: functions whose names end in _ptsz and _ptds
- *     getproc   as plain; functions by cuGetProcAddress_v2
+ *     getproc   functions by cuGetProcAddress_v2, with the flag of the thread's default stream where `ptsz` is a word
+ *
+ * Compiled with CUDA_LOOP_LINKED, the program does not open the driver: it is linked against it.
  *
  * The kernels are in the image that CUDA_LOOP_IMAGE names, else in ../lib/test/cuda_image.so from the program's folder.
- * One launch comes before those that are counted and timed. Prints "ready on DEVICE", kernels a second with "wrong 0",
- * and the time of the launches by events. Exits with 1 when a result was wrong, with 2 when a call failed. */
+ * One launch comes before those that are counted and timed. SIGTERM makes the end come early. Prints "ready on DEVICE",
+ * kernels a second with "wrong 0", and the time of the launches by events. Exits with 1 when a result was wrong, with 2
+ * when a call failed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,50 +64,71 @@ typedef unsigned long long device_pointer;
   F(cuLaunchKernel, "", "_ptsz",                                                \
     (handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void**, void**))
 
-#define DECLARE(name, version, ending, parameters) static int(*name) parameters;
-FUNCTIONS(DECLARE)
+#define DECLARE(name, version, ending, parameters) int(*name) parameters;
+static struct { FUNCTIONS(DECLARE) } driver;
 #undef DECLARE
 
 static void check(int error, const char* what) {
   const char* name = "?";
   if (error == 0) return;
-  if (cuGetErrorName(error, &name) != 0) name = "?";
+  if (driver.cuGetErrorName(error, &name) != 0) name = "?";
   fprintf(stderr, "cuda_loop: %s: error %d (%s)\n", what, error, name);
   exit(2);
 }
-#define CHECK(function, ...) check(function(__VA_ARGS__), #function)
+#define CHECK(function, ...) check(driver.function(__VA_ARGS__), #function)
 
-static void* find(void* driver, const char* name) {
-  void* function = dlsym(driver, name);
+#ifdef CUDA_LOOP_LINKED
+#define DECLARE_LINKED(name, version, ending, parameters)     \
+  extern int linked_##name parameters __asm__(#name version); \
+  extern int linked_##name##_of_thread parameters __asm__(#name version ending);
+FUNCTIONS(DECLARE_LINKED)
+#undef DECLARE_LINKED
+
+static void find_functions(int per_thread, int by_address) {
+  if (by_address) {
+    fprintf(stderr, "cuda_loop: this program is linked against the driver and asks for no address\n");
+    exit(2);
+  }
+#define FIND(name, version, ending, parameters) driver.name = per_thread ? linked_##name##_of_thread : linked_##name;
+  FUNCTIONS(FIND)
+#undef FIND
+}
+#else
+static void* find(void* library, const char* name) {
+  void* function = dlsym(library, name);
   if (function != NULL) return function;
   fprintf(stderr, "cuda_loop: libcuda.so.1 has no function %s\n", name);
   exit(2);
 }
 
-static void* ask(int (*get)(const char*, void**, int, unsigned long long, int*), const char* name) {
+typedef int (*get_address)(const char*, void**, int, unsigned long long, int*);
+
+static void* ask(get_address get, const char* name, int per_thread) {
+  const unsigned long long per_thread_default_stream = 2;
   void* function = NULL;
   int status = 0;
-  const int error = get(name, &function, 12000, 0, &status);
+  const int error = get(name, &function, 12000, per_thread ? per_thread_default_stream : 0, &status);
   if (error == 0 && status == 0 && function != NULL) return function;
   fprintf(stderr, "cuda_loop: cuGetProcAddress_v2: %s: error %d, status %d\n", name, error, status);
   exit(2);
 }
 
 static void find_functions(int per_thread, int by_address) {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  if (driver == NULL) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == NULL) {
     fprintf(stderr, "cuda_loop: %s\n", dlerror());
     exit(2);
   }
-  int (*get)(const char*, void**, int, unsigned long long, int*) = NULL;
-  if (by_address) *(void**)&get = find(driver, "cuGetProcAddress_v2");
-#define FIND(name, version, ending, parameters)                      \
-  *(void**)&name = by_address   ? ask(get, #name)                    \
-                   : per_thread ? find(driver, #name version ending) \
-                                : find(driver, #name version);
+  get_address get = NULL;
+  if (by_address) *(void**)&get = find(library, "cuGetProcAddress_v2");
+#define FIND(name, version, ending, parameters)                              \
+  *(void**)&driver.name = by_address   ? ask(get, #name, per_thread)         \
+                          : per_thread ? find(library, #name version ending) \
+                                       : find(library, #name version);
   FUNCTIONS(FIND)
 #undef FIND
 }
+#endif
 
 static double now(void) {
   struct timespec t;
@@ -121,6 +148,23 @@ static const char* image(void) {
   return path;
 }
 
+static volatile sig_atomic_t over;
+
+static void on_signal(int number) {
+  (void)number;
+  over = 1;
+}
+
+/* Whether a word is one of those that commas separate. */
+static int is_word_of(const char* words, const char* word) {
+  const size_t length = strlen(word);
+  for (; words != NULL; words = strchr(words, ',')) {
+    if (*words == ',') ++words;
+    if (strncmp(words, word, length) == 0 && (words[length] == ',' || words[length] == '\0')) return 1;
+  }
+  return 0;
+}
+
 static handle kernel;
 static device_pointer buffer;
 static unsigned items = 1024;
@@ -132,7 +176,8 @@ static void launch(handle stream) {
 }
 
 static int graph_mode, stream_mode;
-static handle module, work, streams[2], turns[2], begin, end;
+/* NULL in `streams` is the default stream. */
+static handle module, work, streams[2], recorded_in, turns[2], begin, end;
 
 static void make_objects(int device, const char* name) {
   handle context;
@@ -147,26 +192,28 @@ static void make_buffer(const unsigned* values) {
   CHECK(cuMemcpyHtoD, buffer, values, items * sizeof *values);
 }
 
-static void make_streams(void) {
+static void make_streams(int in_default_stream) {
   CHECK(cuEventCreate, &begin, 0);
   CHECK(cuEventCreate, &end, 0);
   for (int i = 0; i < 2; ++i) {
     CHECK(cuEventCreate, &turns[i], 0);
-    if (graph_mode || stream_mode) CHECK(cuStreamCreate, &streams[i], 1);
+    if (!in_default_stream) CHECK(cuStreamCreate, &streams[i], 1);
   }
 }
 
 static void make_graph(int ahead) {
   handle graph;
-  CHECK(cuStreamBeginCapture, streams[0], 0);
-  for (int i = 0; i < ahead; ++i) launch(streams[0]);
-  CHECK(cuStreamEndCapture, streams[0], &graph);
+  CHECK(cuStreamCreate, &recorded_in, 1);
+  CHECK(cuStreamBeginCapture, recorded_in, 0);
+  for (int i = 0; i < ahead; ++i) launch(recorded_in);
+  CHECK(cuStreamEndCapture, recorded_in, &graph);
   CHECK(cuGraphInstantiateWithFlags, &work, graph, 0);
   CHECK(cuGraphDestroy, graph);
 }
 
 static void release_objects(int device) {
   if (work != NULL) CHECK(cuGraphExecDestroy, work);
+  if (recorded_in != NULL) CHECK(cuStreamDestroy, recorded_in);
   for (int i = 0; i < 2; ++i) {
     CHECK(cuEventDestroy, turns[i]);
     if (streams[i] != NULL) CHECK(cuStreamDestroy, streams[i]);
@@ -199,7 +246,7 @@ static unsigned long run(double seconds, int ahead, double* span) {
     }
     CHECK(cuEventRecord, end, last);
     CHECK(cuStreamSynchronize, last);
-  } while (now() - start < seconds);
+  } while (now() - start < seconds && !over);
   *span = now() - start;
   return kernels;
 }
@@ -210,9 +257,10 @@ int main(int argc, char** argv) {
   const int ahead = argc > 3 ? atoi(argv[3]) : 1;
   const char* mode = argc > 4 ? argv[4] : "plain";
   if (argc > 5) items = (unsigned)strtoul(argv[5], NULL, 10);
-  graph_mode = strcmp(mode, "graph") == 0;
-  stream_mode = strcmp(mode, "streams") == 0;
-  find_functions(strcmp(mode, "ptsz") == 0, strcmp(mode, "getproc") == 0);
+  graph_mode = is_word_of(mode, "graph");
+  stream_mode = is_word_of(mode, "streams");
+  find_functions(is_word_of(mode, "ptsz"), is_word_of(mode, "getproc"));
+  signal(SIGTERM, on_signal);
 
   int device = 0;
   char name[256];
@@ -223,7 +271,7 @@ int main(int argc, char** argv) {
   unsigned* values = calloc(items, sizeof *values);
   if (values == NULL) return 2;
   make_buffer(values);
-  make_streams();
+  make_streams(is_word_of(mode, "default") || !(graph_mode || stream_mode));
   if (graph_mode) make_graph(ahead);
   printf("ready on %s\n", name);
   fflush(stdout);
