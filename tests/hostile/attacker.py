@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The actions of a hostile process, by role. Prints a line for each action that is done, and ends when its input ends.
 
-  silent COUNT SOCKET...      COUNT connections to each socket, without data: prints "MADE of COUNT"; then opens more
+  silent COUNT PLACE...       COUNT connections to each place, a socket's path or tcp:PORT, without data: prints how many
+                              were made to each place; then opens more
   noise SEED ROUNDS PLACE...  random bytes to each place, a socket's path or tcp:PORT
   attach COUNT SOCKET HEX     COUNT connections that send HEX and stay open: prints how many were welcomed
   hello SOCKET TYPE HEX [SECONDS]
@@ -11,6 +12,8 @@
   region SOCKET HEX           attaches with HEX and overwrites the vGPU's region without end: prints "begun", and at the
                               end how often it wrote
 """
+import collections
+import errno
 import mmap
 import os
 import random
@@ -38,33 +41,54 @@ def connect(path, kinds=(socket.SOCK_SEQPACKET, socket.SOCK_STREAM), blocking=Fa
             return there
         except OSError as error:
             there.close()
-            if error.errno != 91:  # EPROTOTYPE
+            if error.errno != errno.EPROTOTYPE:
                 return None
     return None
 
 
-def silent(count, *paths):
+def connect_silently(place):
+    """A connection that is made, or on its way; None: it was refused, or the queue is full."""
+    if not place.startswith("tcp:"):
+        return connect(place)
+    there = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    there.setblocking(False)
+    if there.connect_ex(("127.0.0.1", int(place[4:]))) in (0, errno.EINPROGRESS):
+        return there
+    there.close()
+    return None
+
+
+def is_made(there):
+    try:
+        there.getpeername()
+        return True
+    except OSError:
+        return False
+
+
+def silent(count, *places):
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    kept, tried = [], 0
-    # Alternates between the sockets, so that one socket's limits don't protect the next one.
+    kept = []  # (a connection, its place)
+    # Alternates between the places, so that one place's limits don't protect the next one.
     for _ in range(int(count)):
-        for path in paths:
-            tried += 1
-            there = connect(path)
+        for place in places:
+            there = connect_silently(place)
             if there is not None:
-                kept.append(there)
-    say(len(kept), tried)
+                kept.append((there, place))
+    made = collections.Counter(place for there, place in kept if is_made(there))
+    say(*(made[place] for place in places))
     # Several hundred new connections a second replace the oldest, so that connections which were refused try again.
+    most = int(count) * len(places)
     while not select.select([sys.stdin], [], [], 0.02)[0]:
-        for path in paths:
+        for place in places:
             for _ in range(5):
-                there = connect(path)
+                there = connect_silently(place)
                 if there is not None:
-                    kept.append(there)
-        for old in kept[:-tried]:
+                    kept.append((there, place))
+        for old, _ in kept[:-most]:
             old.close()
-        del kept[:-tried]
+        del kept[:-most]
 
 
 def noise(seed, rounds, *places):

@@ -180,6 +180,26 @@ class Hostile(OpenClTenants):
         self.assertTrue(self.node.answers())
 
 
+def children_of(pid):
+    """The names of its child processes, by pid."""
+    found = {}
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{each}/stat") as stat:
+                name, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
+            if int(rest.split()[1]) == pid:
+                found[int(each)] = name
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def status_of(pid):
+    """The fields of /proc/PID/status."""
+    with open(f"/proc/{pid}/status") as status:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+
+
 def cpu_seconds(pid):
     with open(f"/proc/{pid}/stat") as stat:
         fields = stat.read().rsplit(")", 1)[1].split()

@@ -12,20 +12,6 @@ import emulated
 ROUNDS = 250
 
 
-def children_of(pid):
-    """The names of its child processes, by pid."""
-    found = {}
-    for each in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{each}/stat") as stat:
-                name, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
-            if int(rest.split()[1]) == pid:
-                found[int(each)] = name
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
-
-
 class Noise(hostile.Hostile):
     def make_node(self):
         node = emulated.EmulatedNode(emulated.CARD, "--device", "embedded", "--listen", "127.0.0.1:0",
@@ -70,7 +56,7 @@ class Noise(hostile.Hostile):
         places = self.sockets() + [self.guest] + [f"tcp:{port}" for port in ports]
         victim = self.start(hostile.at_work(), "victim")
         self.wait_busy("victim")
-        before = children_of(self.node.process.pid)
+        before = hostile.children_of(self.node.process.pid)
         self.assertGreaterEqual(len(before), 5, before)
         seed = random.randrange(1 << 32)
         print(f"seed {seed}; {len(places)} places: {' '.join(os.path.basename(place) for place in places)}; processes: {before}")
@@ -81,7 +67,7 @@ class Noise(hostile.Hostile):
             self.assertGreater(sent, ROUNDS)
         self.daemon_is_well()
         # A connection may have started an executor.
-        self.assertLessEqual(before.items(), children_of(self.node.process.pid).items(), self.node.log_text())
+        self.assertLessEqual(before.items(), hostile.children_of(self.node.process.pid).items(), self.node.log_text())
         self.assertIsNone(manager.poll())
         self.manager_answers(manager_port)
         self.assertIsNone(victim.poll(), "the victim's program goes on")

@@ -15,6 +15,7 @@ from distant import text_of
 from hostile import STRANGER, TENANT, e2e, executors_of
 
 ROOT = pwd.getpwuid(0)
+PARTS = os.path.join(e2e.BUILD, "bin/opencl_parts")
 UNIT = os.path.join(hostile.HERE, "../../units/weir.service.in")
 
 
@@ -124,13 +125,38 @@ class Users(hostile.Hostile):
             self.node.create(name, owner_uid=uid)
             self.start(hostile.at_work(), name, user=TENANT if uid else ROOT)
             self.wait_busy(name)
-            with open(f"/proc/{executors_of(self.node, name)[0]}/status") as status:
-                fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+            fields = hostile.status_of(executors_of(self.node, name)[0])
             self.assertEqual((fields["NoNewPrivs"], fields["Seccomp"]), ("1", "2"), name)
             for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
                 self.assertEqual(int(fields[kind], 16), 0, f"{name}: {kind}")
             with open(f"/proc/{executors_of(self.node, name)[0]}/oom_score_adj") as figure:
                 self.assertGreaterEqual(int(figure.read()), 500, "the kernel ends it before others when no memory is left")
+
+    def test_the_analyzer_of_kernels_has_the_user_and_the_confinement_of_its_executor(self):
+        status, body = self.node.call("PUT", "/v1/devices/embedded/memory", {"size_bytes": 256 << 20})
+        self.assertEqual(status, 200, body)
+        self.node.create("mine", owner_uid=TENANT.pw_uid, memory_max_bytes=64 << 20)
+        launches = self.start([PARTS, "64"], "mine", user=TENANT, stdout=subprocess.PIPE, text=True)
+        executor = e2e.wait_for(lambda: executors_of(self.node, "mine"), "its executor runs")[0]
+
+        def analyzers():
+            return [pid for pid, name in hostile.children_of(executor).items() if name == "weir-analyzer"]
+        analyzer, = e2e.wait_for(analyzers, "its analyzer runs")
+        of_executor, fields = hostile.status_of(executor), hostile.status_of(analyzer)
+        for ids in ("Uid", "Gid"):
+            self.assertEqual(len(set(fields[ids].split())), 1, ids)
+            self.assertEqual(fields[ids], of_executor[ids], ids)
+        self.assertGreaterEqual(int(fields["Uid"].split()[0]), hostile.FIRST_OWN)
+        self.assertEqual((fields["NoNewPrivs"], fields["Seccomp"]), ("1", "2"))
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(int(fields[kind], 16), 0, kind)
+        self.assertEqual(hostile.groups_of(analyzer), hostile.groups_of(executor))
+        for kind in ("net", "ipc", "uts"):
+            spaces = {os.readlink(f"/proc/{pid}/ns/{kind}") for pid in (analyzer, executor)}
+            self.assertEqual(len(spaces), 1, kind)
+        self.assertEqual(launches.communicate(timeout=e2e.PATIENCE)[0], "wrong 0\n")
+        self.assertEqual(self.node.vgpu("mine")["memory"]["launches_in_parts"], 1, "it was asked")
+        self.assertEqual(analyzers(), [analyzer])
 
     def test_each_executor_has_namespaces_of_its_own(self):
         if hostile.why_no_namespaces():
@@ -210,8 +236,7 @@ class Modules(hostile.Hostile):
         service = next(h["pid"] for h in self.node.get("/v1/status")["helpers"] if h["name"] == "service for modules")
         found = subprocess.run(["pgrep", "-P", str(service), "-f", "module-host"], capture_output=True, text=True, check=True)
         [pid] = found.stdout.split()
-        with open(f"/proc/{pid}/status") as status:
-            return dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+        return hostile.status_of(pid)
 
     def test_a_module_host_runs_as_the_user_of_its_vgpus_executor_and_reads_no_blob_of_others(self):
         e2e.wait_for(lambda: os.path.exists(os.path.join(self.node.run_dir, "modules.sock")), "the service listens")
@@ -273,8 +298,7 @@ class Services(hostile.Hostile):
         def confined():
             pid = next(h["pid"] for h in self.node.get("/v1/status")["helpers"] if h["name"] == helper)
             try:
-                with open(f"/proc/{pid}/status") as status:
-                    fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+                fields = hostile.status_of(pid)
             except FileNotFoundError:  # it does not run now
                 return None
             return fields if fields["Seccomp"] == "2" else None
