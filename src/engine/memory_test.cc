@@ -149,6 +149,18 @@ TEST(ElasticMemory, ContentsAboveALoweredMaximumAreBelievedUntilTheyAreEvicted) 
   EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.resident_slots, 8u);
 }
 
+TEST(ElasticMemory, ContentsFromBeforeMemoryWasElasticAgainAreBelieved) {
+  MemoryNode node(16);
+  const VgpuId a = node.Add("a", 1, 4), b = node.Add("b", 1, 0);
+  ASSERT_TRUE(node.Do(SetMemory{"gpu", {}, {}}).has_value());
+  node.contents_said[a] = 10;
+  ASSERT_TRUE(node.Do(SetMemory{"gpu", SlotBytes(16), {}}).has_value());
+  node.Of(b).stats.made = node.Of(b).stats.need = SlotBytes(12);
+  node.LookFor(milliseconds(10));
+  EXPECT_EQ(node.engine.Vgpu(node.now, a)->memory_sample.stats.resident_slots, 10u);
+  EXPECT_LE(node.granted[b].here, 6u);
+}
+
 TEST(ElasticMemory, AnExecutorThatFollowsItsOrdersIsNotEnded) {
   MemoryNode node(4, {{"answer_ms", 1000}});
   const VgpuId a = node.Add("a", 4, 4);

@@ -95,7 +95,7 @@ void NodeEngine::SayParts(Instant now, Vgpu_& vgpu, Actions& actions) {
 }
 
 /// Contents can take as many slots as the largest maximum that the vGPU has had: where the maximum is lowered, the
-/// executor evicts later than the slots change hands.
+/// executor evicts later than the slots change hands. They can take the whole device after memory was not elastic.
 void NodeEngine::RaiseContentsMax(Vgpu_& vgpu) {
   const Bytes max = vgpu.settings.memory_max;
   vgpu.contents_max = std::max(vgpu.contents_max, max.count > 0 ? SlotsOf(max) : static_cast<std::uint32_t>(kSlotsMax));
@@ -204,7 +204,11 @@ Status NodeEngine::On(Instant now, const SetMemory& event, Actions& actions) {
   }
   device->memory = std::move(memory);
   device->memory_set = std::move(set);
-  for (Vgpu_* vgpu : device->all) vgpu->memory_asks_at = {};
+  for (Vgpu_* vgpu : device->all) {
+    vgpu->memory_asks_at = {};
+    // Executors with elastic memory may then use the whole device.
+    if (!device->memory) vgpu->contents_max = static_cast<std::uint32_t>(kSlotsMax);
+  }
   device->WakeAll(now, actions);
   actions.decisions.push_back(
       {.device = device->spec.name,
