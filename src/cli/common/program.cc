@@ -93,6 +93,7 @@ Error CannotRun(const std::string& name, int error) {
 
 ImageKind InspectImage(std::string_view head) {
   if (head.starts_with("#!")) return ImageKind::kScript;
+  if (head.starts_with("MZqFpD='")) return ImageKind::kOther;  // a Cosmopolitan program, which is also a shell script
   if (head.starts_with("MZ")) return ImageKind::kWindows;
   return head.starts_with(ELFMAG) ? InspectElf(head) : ImageKind::kOther;
 }

@@ -78,6 +78,7 @@ TEST(InspectImage, KnowsOtherWordSizesAndMachines) {
 TEST(InspectImage, DistinguishesScriptsDataAndEmptyFiles) {
   EXPECT_EQ(InspectImage("#!/bin/sh\n"), ImageKind::kScript);
   EXPECT_EQ(InspectImage("MZ\x90"), ImageKind::kWindows);
+  EXPECT_EQ(InspectImage("MZqFpD='\n"), ImageKind::kOther);
   EXPECT_EQ(InspectImage("echo hello\n"), ImageKind::kOther);
   EXPECT_EQ(InspectImage(""), ImageKind::kOther);
 }
