@@ -59,11 +59,7 @@ int Execute(const Program& program, std::vector<std::string> arguments) {
   else
     execvp(argv[0], argv.data());
   const int error = errno;
-  if (program.windows && error == ENOEXEC)
-    Say(fmt::format("cannot run '{0}': it is a Windows program; 'weir run -- wine {0}' runs it with Wine",
-                    arguments[0]));
-  else
-    Say(fmt::format("cannot run '{}': {}", arguments[0], std::strerror(error)));
+  Say(fmt::format("cannot run '{}': {}", arguments[0], WhyNotExecuted(arguments[0], program.windows, error)));
   return error == ENOENT ? kCannotFind : kCannotExecute;
 }
 

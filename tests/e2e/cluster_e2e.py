@@ -365,7 +365,8 @@ class RealModules(ClusterTest):
         self.client.submit("nap", "nap", "3000", module="naps")
         wait_for(lambda: self.client.get("/v1/runs/nap")["state"] == "running", "the run is placed")
         # Beside the node's daemon a run has four processes, not one for each of its parts.
-        self.assertEqual(self.programs(), ["weir", "weir-executor", "weir-manager", "weir-module-host", "weir-modules"])
+        processes = ["weir", "weir-executor", "weir-manager", "weir-module-host", "weir-modules"]
+        wait_for(lambda: self.programs() == processes, "the module's inspection has ended")
         first = self.service()
         self.assertIn("--managers", self.started_by_the_daemon()[first])
         self.assertEqual([args for args in self.started_by_the_daemon().values() if "weir-member" in args], [])

@@ -67,7 +67,7 @@ class Started:
 def took(condition, what):
     """Seconds until the condition holds."""
     began = time.monotonic()
-    e2e.wait_for(condition, what)
+    e2e.wait_for(condition, what, most=0)
     return time.monotonic() - began
 
 

@@ -84,7 +84,7 @@ class GpuMemory(unittest.TestCase):
         for i, name in enumerate(("a", "b")):
             environment = {**os.environ, "OCL_ICD_VENDORS": os.path.join(e2e.BUILD, "lib/weir/icd"),
                            "WEIR_OPENCL": os.path.join(self.node.run_dir, "opencl", name + ".sock")}
-            programs.append(subprocess.Popen([SCENES, "600", "192", "256", "6", "1", str(i), "4"], env=environment,
+            programs.append(subprocess.Popen([SCENES, "600", "192", "256", "450", "1", str(i), "4"], env=environment,
                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         e2e.wait_for(lambda: self.on_device() > 4, "both have more than four slots")
         others[0] = 5

@@ -11,7 +11,7 @@ import emulated
 import weir_e2e as e2e
 from delay_proxy import DelayProxy
 from distant import LOOP, Distant, scenes
-from opencl_tenants import at_work, executors_of
+from opencl_tenants import at_work, executors_of, loop
 
 # A launch takes 20 ms of the device, and no time of the host's processors.
 LAUNCH_ITEMS = 2500
@@ -132,7 +132,7 @@ class Failures(Distant):
         token = self.token("game")
         for name in ("weir-relay", "weir-portal"):
             before = self.node.vgpu("game")["totals"]["gpu_ns"]
-            program = self.start(at_work(60), token)
+            program = self.start(loop(60, rounds=200), token)
             self.busy("game", before)
             for pid in self.helper(name):
                 os.kill(pid, signal.SIGKILL)

@@ -68,7 +68,7 @@ class OpenCl(OpenClTenants):
     def test_a_killed_executor_affects_only_its_own_clients(self):
         self.node.create("a")
         self.node.create("b")
-        loser = self.start(at_work(), "a", stderr=subprocess.PIPE)
+        loser = self.start(loop(600, rounds=200), "a", stderr=subprocess.PIPE)
         other = self.start(at_work(), "b")
         for name in ("a", "b"):
             self.wait_busy(name)

@@ -13,7 +13,7 @@ import unittest
 
 import weir_e2e as e2e
 from distant import Distant, scenes
-from opencl_tenants import at_work
+from opencl_tenants import loop
 
 
 class Cable:
@@ -162,7 +162,7 @@ class Port(Distant):
         for harm in (replug, lambda: kill("weir-port"), lambda: os.write(self.cable.slave, b"login: \r\n" * 50),
                      lambda: (kill("weir-portal"), e2e.wait_for(lambda: self.cable.host is None, "cut"),
                               self.cable.plug())):
-            program = self.run_by(self.cable.port, at_work(60))
+            program = self.run_by(self.cable.port, loop(60, rounds=200))
             self.assertEqual(program.stdout.readline(), "ready\n")  # work of the previous program may still be computed
             self.busy("vm1", self.node.vgpu("vm1")["totals"]["gpu_ns"])
             harm()
@@ -245,7 +245,7 @@ class Memory(Distant):
 
         # The guest's end is killed, and the host's; the guest overwrites the positions of both sides and both rings.
         for harm in (lambda: kill("weir-port"), lambda: kill("weir-portal"), rubbish):
-            program = self.run_by(self.memory, at_work(60))
+            program = self.run_by(self.memory, loop(60, rounds=200))
             self.assertEqual(program.stdout.readline(), "ready\n")
             self.busy("vm1", self.node.vgpu("vm1")["totals"]["gpu_ns"])
             harm()

@@ -227,6 +227,7 @@ class Usage(unittest.TestCase):
             self.skipTest(f"no mounts can be made here: {tried.stderr.strip()}")
         self.node.create("game")
         self.in_a_container("weir_off_screen", "--on", "egl", "--end", "finish", "--frames", "20")
+        e2e.wait_for(lambda: not self.node.vgpu("game")["processes"], "its time is charged")
         drawn = self.node.gpu_ns()["game"]
         self.assertGreater(drawn, 0, "OpenGL passes the gate")
         self.in_a_container("opencl_loop", "0.2", "4096", "1")

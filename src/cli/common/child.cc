@@ -22,10 +22,11 @@ namespace {
 constexpr Duration kGrace = seconds(2);  // between the request to end and the kill
 constexpr std::size_t kTailLines = 4;
 
-/// The arguments of execvpe. Made before fork, because the child may only call async-signal-safe functions.
+/// The arguments of execve. Made before fork, because the child may only call async-signal-safe functions.
 struct Image {
   std::vector<std::string> arguments, environment;
   std::vector<char*> argv, envp;
+  std::string windows;  // the path of a Windows program, which a shell would read as a script; empty: another program
 
   explicit Image(const ChildSpec& spec) : arguments(spec.argv) {
     auto is_replaced = [&spec](const std::string& entry) {
@@ -38,6 +39,7 @@ struct Image {
     for (const auto& [name, value] : spec.environment) environment.push_back(fmt::format("{}={}", name, value));
     argv = ArgvOf(arguments);
     envp = ArgvOf(environment);
+    if (const auto program = FindProgram(spec.argv[0]); program && program->windows) windows = program->path;
   }
 };
 
@@ -60,7 +62,10 @@ struct Streams {
     dup2(streams.out, STDERR_FILENO);
   }
   if (streams.kept >= 0) fcntl(streams.kept, F_SETFD, 0);
-  execvpe(image.argv[0], image.argv.data(), image.envp.data());
+  if (!image.windows.empty())
+    execve(image.windows.c_str(), image.argv.data(), image.envp.data());
+  else
+    execvpe(image.argv[0], image.argv.data(), image.envp.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = write(error_fd, &error, sizeof(error));
   _exit(127);
@@ -91,8 +96,9 @@ Result<Child> Child::Start(const ChildSpec& spec) {
   if (ends[0] >= 0) close(ends[0]);
   if (error == 0 && pid > 0) return Child(pid);
   if (pid > 0) waitpid(pid, nullptr, 0);
-  return Fail(error == ENOENT ? Errc::kNotFound : Errc::kIo,
-              fmt::format("cannot start {}: {}", spec.argv[0], std::strerror(error)));
+  return Fail(
+      error == ENOENT ? Errc::kNotFound : Errc::kIo,
+      fmt::format("cannot start {}: {}", spec.argv[0], WhyNotExecuted(spec.argv[0], !image.windows.empty(), error)));
 }
 
 Child& Child::operator=(Child&& other) noexcept {

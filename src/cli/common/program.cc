@@ -94,8 +94,14 @@ Error CannotRun(const std::string& name, int error) {
 ImageKind InspectImage(std::string_view head) {
   if (head.starts_with("#!")) return ImageKind::kScript;
   if (head.starts_with("MZqFpD='")) return ImageKind::kOther;  // a Cosmopolitan program, which is also a shell script
-  if (head.starts_with("MZ")) return ImageKind::kWindows;
+  // A script may begin with MZ, but has no zeros.
+  if (head.starts_with("MZ") && head.find('\0') != head.npos) return ImageKind::kWindows;
   return head.starts_with(ELFMAG) ? InspectElf(head) : ImageKind::kOther;
+}
+
+std::string WhyNotExecuted(const std::string& name, bool windows, int error) {
+  if (windows && error == ENOEXEC) return fmt::format("it is a Windows program; start it as 'wine {}'", name);
+  return std::strerror(error);
 }
 
 bool DropsPreload(const Privilege& p) {

@@ -20,7 +20,7 @@ enum class ImageKind : std::uint8_t {
   kStatic,   // an ELF program that names no interpreter
   kForeign,  // an ELF program of another word size or machine than this one
   kScript,   // "#!": its interpreter loads the shim
-  kWindows,  // "MZ": the kernel executes it only where Wine is registered for such files
+  kWindows,  // "MZ", and zeros: the kernel executes it only where Wine is registered for such files
   kOther,    // a script without "#!", which a shell runs, or a format for which the kernel has a handler
 };
 
@@ -49,6 +49,9 @@ struct Program {
 
 /// Finds `name` as execvp would and examines it. Errors: kNotFound; kPermissionDenied: the file cannot be executed.
 Result<Program> FindProgram(const std::string& name);
+
+/// Why executing the program `name` failed with this errno. `windows`: Program::windows.
+std::string WhyNotExecuted(const std::string& name, bool windows, int error);
 
 /// Pointers into `arguments`, ended by a null pointer, as execv takes them.
 std::vector<char*> ArgvOf(std::vector<std::string>& arguments);

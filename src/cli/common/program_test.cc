@@ -77,8 +77,9 @@ TEST(InspectImage, KnowsOtherWordSizesAndMachines) {
 
 TEST(InspectImage, DistinguishesScriptsDataAndEmptyFiles) {
   EXPECT_EQ(InspectImage("#!/bin/sh\n"), ImageKind::kScript);
-  EXPECT_EQ(InspectImage("MZ\x90"), ImageKind::kWindows);
-  EXPECT_EQ(InspectImage("MZqFpD='\n"), ImageKind::kOther);
+  EXPECT_EQ(InspectImage({"MZ\x90\0", 4}), ImageKind::kWindows);
+  EXPECT_EQ(InspectImage("MZ_HOME=/opt/mz\n"), ImageKind::kOther);
+  EXPECT_EQ(InspectImage({"MZqFpD='\n\0", 10}), ImageKind::kOther);
   EXPECT_EQ(InspectImage("echo hello\n"), ImageKind::kOther);
   EXPECT_EQ(InspectImage(""), ImageKind::kOther);
 }
@@ -157,7 +158,7 @@ TEST_F(ProgramTest, CautionsAboutAStaticProgramButNotAboutAScript) {
 }
 
 TEST_F(ProgramTest, AWindowsProgramIsNoReasonToBeCautious) {
-  const auto program = FindProgram(Write("game.exe", "MZ\x90"));
+  const auto program = FindProgram(Write("game.exe", {"MZ\x90\0", 4}));
   ASSERT_TRUE(program);
   EXPECT_TRUE(program->windows);
   EXPECT_EQ(program->caution, "") << "where Wine is registered, its process loads the shim";
