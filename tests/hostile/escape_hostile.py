@@ -17,6 +17,7 @@ ESCAPE = os.path.join(e2e.BUILD, "bin/opencl_escape")
 OPEN, GETUID, KILL, CONNECT, SOCKET, CREAT, WRITE, SHMGET = 2, 102, 62, 42, 41, 85, 1, 29  # numbers of system calls
 
 SHORT = [hostile.LOOP, "0.2", "65536", "200", "4"]
+PROCESSES_MAX = 4096  # of an executor's user
 # Memory that an executor shares with the daemon, with its clients, and with none.
 OF_THE_GATE = ("weir-vgpu", "weir-process")
 OF_CLIENTS = ("weir-opencl-rings", "weir-opencl-arena")
@@ -143,6 +144,57 @@ class Escape(hostile.Hostile):
         self.wait_busy("other")
         self.finds_its_device("mine")  # another executor serves the next program
         self.daemon_is_well()
+
+    def processes_of(self, vgpu):
+        """The pids of the vGPU's executors, and of what they have made that has started no other program."""
+        found, attach = [], os.path.join(self.node.run_dir, "vgpu", vgpu + ".sock")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline") as line:
+                    if attach in line.read().split("\0"):
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def end_processes_of(self, vgpu):
+        for pid in self.processes_of(vgpu):
+            hostile.kill_if_there(pid)
+
+    def computes(self, vgpu, user):
+        program = self.start(SHORT, vgpu, user=user, stdout=subprocess.PIPE, text=True)
+        out, _ = program.communicate(timeout=e2e.PATIENCE)
+        self.assertEqual((program.returncode, "wrong 0" in out), (0, True), f"{vgpu}: {out}")
+
+    def test_a_kernel_that_makes_processes_without_end_takes_no_place_of_others(self):
+        if hostile.why_no_groups():
+            self.skipTest(hostile.why_no_groups())
+        for name, user in (("mine", TENANT), ("other", STRANGER), ("later", STRANGER)):
+            self.node.create(name, owner_uid=user.pw_uid)
+        other = self.start([hostile.LOOP, "600", "65536", "200", "4"], "other", user=STRANGER)
+        self.wait_busy("other")
+        before = executors_of(self.node, "other")
+        self.addCleanup(self.end_processes_of, "mine")
+        program = self.start([ESCAPE, "swarm", str(PROCESSES_MAX + 900)], "mine", user=TENANT, stdout=subprocess.PIPE,
+                             text=True)
+        out, _ = program.communicate(timeout=e2e.PATIENCE)
+        self.assertEqual(program.returncode, 0)
+        made, error = map(int, out.split())
+        print(f"a kernel has made {made} processes, and got errno {error}")
+        self.assertEqual(error, errno.EAGAIN)
+        self.assertLess(made, PROCESSES_MAX)
+        self.assertGreater(made, PROCESSES_MAX // 2, "nothing else has kept it from more")
+        self.assertGreaterEqual(len(self.processes_of("mine")), made, "they still run")
+        self.computes("later", STRANGER)  # its executor starts beside them
+        self.assertIsNone(other.poll())
+        self.assertEqual(executors_of(self.node, "other"), before)
+        self.wait_busy("other")
+        self.daemon_is_well()
+        status, body = self.node.call("DELETE", "/v1/vgpus/mine?force=true")
+        self.assertEqual(status, 200, body)
+        e2e.wait_for(lambda: not self.processes_of("mine"), "they end with their vGPU")
+        self.node.create("mine", owner_uid=TENANT.pw_uid)
+        self.computes("mine", TENANT)
 
     def test_a_kernel_that_writes_anywhere_fails_its_own_run_only(self):
         for name in ("mine", "other"):
