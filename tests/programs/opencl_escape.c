@@ -6,8 +6,12 @@
  *                             arguments, separated by blanks: "2 /etc/shadow 0" opens a file. What is not a number is
  *                             passed as the address of the text, in which "%N" is the byte N, one digit. "last" is
  *                             the result of the call before
- *   opencl_escape scribble    the kernel writes to an address that is not its own
+ *   opencl_escape scribble [ADDRESS BYTES VALUE]...
+ *                             for each three words, the kernel fills these bytes of its process with the value, a
+ *                             number of 64 bits, or with noise, if VALUE is "noise". Prints how many bytes it wrote
  *   opencl_escape hoard MIB   the kernel takes this much of the machine's memory, and prints its address
+ *   opencl_escape swarm MOST  the kernel makes processes that wait for a signal, until it gets no more or has MOST of
+ *                             them. Prints how many they are, and the errno that it got, or 0
  *
  * Prints the result of each call, a negative errno, on a line of its own. Exits with 2 when a call of OpenCL failed. */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -36,7 +40,27 @@ static const char* source =
     "\"D\"(0L), \"S\"(bytes), \"d\"(3L) : \"rcx\", \"r8\", \"r9\", \"r10\", \"r11\", \"memory\");\n"
     "  *result = r;\n"
     "}\n"
-    "kernel void scribble(global long *result, long where) { *(volatile global long *)where = *result; }\n";
+    "kernel void scribble(global long *result, long where, long bytes, ulong value, int noise) {\n"
+    "  volatile global ulong *words = (volatile global ulong *)where;\n"
+    "  for (long i = 0; i < bytes / 8; ++i) {\n"
+    "    words[i] = value;\n"
+    "    if (noise) value = value * 6364136223846793005UL + 1442695040888963407UL;\n"
+    "  }\n"
+    "  *result = bytes;\n"
+    "}\n"
+    /* clone, 56, with the flags CLONE_VM, CLONE_FS and CLONE_FILES: a process costs little. It calls pause, 34, and
+     * touches no memory, because it has the stack of its parent. */
+    "kernel void swarm(global long *result, long most) {\n"
+    "  long made = 0, r = 0;\n"
+    "  for (; made < most; ++made) {\n"
+    "    __asm__ volatile(\"xor %%r10, %%r10; xor %%r8, %%r8; syscall; test %%rax, %%rax; jnz 2f; "
+    "1: mov $34, %%eax; syscall; jmp 1b; 2:\" : \"=a\"(r) : \"a\"(56L), \"D\"(0x700L), \"S\"(0L), \"d\"(0L) "
+    ": \"rcx\", \"r8\", \"r10\", \"r11\", \"memory\");\n"
+    "    if (r < 0) break;\n"
+    "  }\n"
+    "  result[0] = made;\n"
+    "  result[1] = r < 0 ? -r : 0;\n"
+    "}\n";
 
 static void check(cl_int error, const char* what) {
   if (error == CL_SUCCESS) return;
@@ -47,12 +71,20 @@ static void check(cl_int error, const char* what) {
 static cl_command_queue queue;
 static cl_mem result, text;
 
-static cl_long run(cl_kernel kernel) {
+struct results {
+  cl_long first, second;
+};
+
+static struct results run(cl_kernel kernel) {
   const size_t one = 1;
-  cl_long value = 0;
+  struct results values = {0, 0};
   check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), "clEnqueueNDRangeKernel");
-  check(clEnqueueReadBuffer(queue, result, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL), "clEnqueueReadBuffer");
-  return value;
+  check(clEnqueueReadBuffer(queue, result, CL_TRUE, 0, sizeof values, &values, 0, NULL, NULL), "clEnqueueReadBuffer");
+  return values;
+}
+
+static void set_number(cl_kernel kernel, cl_uint at, cl_long number) {
+  check(clSetKernelArg(kernel, at, sizeof number, &number), "clSetKernelArg");
 }
 
 /* Copies `word`, and the bytes that it writes as "%N". */
@@ -82,13 +114,23 @@ static void make_call(cl_kernel kernel, char* call) {
     read_text(bytes, word);
     check(clEnqueueWriteBuffer(queue, text, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL, NULL), "clEnqueueWriteBuffer");
   }
-  check(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
   check(clSetKernelArg(kernel, 1, sizeof text, &text), "clSetKernelArg");
-  for (cl_uint i = 0; i < 4; ++i)
-    check(clSetKernelArg(kernel, 2 + i, sizeof numbers[i], &numbers[i]), "clSetKernelArg");
+  for (cl_uint i = 0; i < 4; ++i) set_number(kernel, 2 + i, numbers[i]);
   check(clSetKernelArg(kernel, 6, sizeof text_at, &text_at), "clSetKernelArg");
-  last = run(kernel);
+  last = run(kernel).first;
   printf("%lld\n", (long long)last);
+}
+
+/* Has the kernel fill a range of its process. */
+static void scribble(cl_kernel kernel, char** words) {
+  const cl_int noise = strcmp(words[2], "noise") == 0;
+  const cl_ulong value = noise ? 1 : strtoull(words[2], NULL, 0);
+  set_number(kernel, 1, (cl_long)strtoull(words[0], NULL, 0));
+  set_number(kernel, 2, strtoll(words[1], NULL, 0));
+  check(clSetKernelArg(kernel, 3, sizeof value, &value), "clSetKernelArg");
+  check(clSetKernelArg(kernel, 4, sizeof noise, &noise), "clSetKernelArg");
+  printf("%lld\n", (long long)run(kernel).first);
+  fflush(stdout);
 }
 
 int main(int argc, char** argv) {
@@ -105,20 +147,25 @@ int main(int argc, char** argv) {
   cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
   check(error, "clCreateProgramWithSource");
   check(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "clBuildProgram");
-  result = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(cl_long), NULL, &error);
+  result = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(struct results), NULL, &error);
   check(error, "clCreateBuffer");
   text = clCreateBuffer(context, CL_MEM_READ_WRITE, kText, NULL, &error);
   check(error, "clCreateBuffer");
   const int scribbles = strcmp(argv[1], "scribble") == 0, hoards = argc == 3 && strcmp(argv[1], "hoard") == 0;
-  cl_kernel kernel = clCreateKernel(program, scribbles ? "scribble" : hoards ? "hoard" : "escape", &error);
+  const int swarms = argc == 3 && strcmp(argv[1], "swarm") == 0;
+  cl_kernel kernel = clCreateKernel(program, scribbles || hoards || swarms ? argv[1] : "escape", &error);
   check(error, "clCreateKernel");
-  if (scribbles || hoards) {
-    const cl_long number = hoards ? strtoll(argv[2], NULL, 10) << 20 : 8;
-    check(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
-    check(clSetKernelArg(kernel, 1, sizeof number, &number), "clSetKernelArg");
-    printf("%lld\n", (long long)run(kernel));
+  check(clSetKernelArg(kernel, 0, sizeof result, &result), "clSetKernelArg");
+  if (hoards || swarms) {
+    const cl_long number = strtoll(argv[2], NULL, 10);
+    set_number(kernel, 1, hoards ? number << 20 : number);
+    const struct results got = run(kernel);
+    printf("%lld", (long long)got.first);
+    if (swarms) printf(" %lld", (long long)got.second);
+    printf("\n");
     return 0;
   }
-  for (int i = 1; i < argc; ++i) make_call(kernel, argv[i]);
+  for (int i = 2; scribbles && i + 2 < argc; i += 3) scribble(kernel, &argv[i]);
+  for (int i = 1; !scribbles && i < argc; ++i) make_call(kernel, argv[i]);
   return 0;
 }
