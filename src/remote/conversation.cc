@@ -74,6 +74,8 @@ void Conversation::Run() {
   while (status && !line_.stop.load()) {
     OutPump out(line_, *node_.stream, OutPump::Side::kClients, &followed_);
     status = out.Run([this] { return opencl::StillConnected(socket_); }, [this] { DoErrand(); });
+    // Sends what an earlier migration has left. The request can be withdrawn meanwhile, because the node may not read.
+    if (line_.hold.load()) DoErrand();
     std::shared_ptr<PendingMove> pending;
     {
       const std::lock_guard lock(pending_mutex_);
@@ -82,7 +84,6 @@ void Conversation::Run() {
     }
     if (pending == nullptr) break;  // the client has gone
     if (pending->withdrawn) continue;
-    DoErrand();  // what an earlier migration has left
     std::vector<std::vector<std::byte>> owed;
     Answer(*pending, status ? Move(*pending, owed) : Result<proto::MoveFigures>(status.error()));
     // Sent after the answer, because the old node may not read.
@@ -101,10 +102,10 @@ void Conversation::Close() {
   if (pending_ != nullptr && !pending_->withdrawn) Answer(*pending_, Fail(Errc::kUnavailable, kOver));
 }
 
-/// Makes the thread of Run do `work` between two messages of the client, and waits for it. If it fails, the work was
-/// not done. kUnavailable: the connection has ended. kTimeout: the thread can't send a message, because the node reads
-/// nothing.
-Status Conversation::AtBoundary(const std::function<void()>& work) {
+/// Makes the thread of Run do `work` between two messages of the client, and waits for it, but not until the messages
+/// that it returns are sent. If it fails, the work was not done. kUnavailable: the connection has ended. kTimeout: the
+/// thread can't send a message, because the node reads nothing.
+Status Conversation::AtBoundary(const Mover::Work& work) {
   std::unique_lock lock(pending_mutex_);
   errand_ = &work;
   line_.knock.store(true);
@@ -125,13 +126,18 @@ void Conversation::DoErrand() {
   }
   // If this fails the connection is over, and its objects with it.
   static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop));
-  const std::lock_guard lock(pending_mutex_);
-  // An errand of a later migration uses the same ids, and waits for leavings that have come meanwhile. Its knock makes
-  // this function be called again.
-  if (errand_ == nullptr || !leavings_.empty()) return;
-  (*errand_)();
-  errand_ = nullptr;
-  errand_done_.notify_all();
+  std::vector<std::vector<std::byte>> questions;
+  {
+    const std::lock_guard lock(pending_mutex_);
+    // An errand of a later migration uses the same ids, and waits for leavings that have come meanwhile. Its knock
+    // makes this function be called again.
+    if (errand_ == nullptr || !leavings_.empty()) return;
+    questions = (*errand_)();
+    errand_ = nullptr;
+    errand_done_.notify_all();
+  }
+  // Nobody waits for this send, because the old node may not read.
+  static_cast<void>(SendMessages(*node_.stream, questions, line_.stop));
 }
 
 void Conversation::Answer(PendingMove& pending, Result<proto::MoveFigures> outcome) {
@@ -154,7 +160,7 @@ Status Conversation::Enter(PendingMove& pending) {
 
 Status Conversation::CopyAhead(PendingMove& pending) {
   WEIR_TRY_STATUS(Enter(pending));
-  return pending.mover->CopyAhead([this](const std::function<void()>& work) { return AtBoundary(work); });
+  return pending.mover->CopyAhead([this](const Mover::Work& work) { return AtBoundary(work); });
 }
 
 void Conversation::GiveUp(PendingMove& pending) {
@@ -195,8 +201,7 @@ void Conversation::Withdraw(PendingMove& pending) {
 
 /// Called if objects that were created ahead prevent the migration. Releases them and copies everything in the pause.
 Result<Moved> Conversation::FinishAgain(PendingMove& pending) {
-  WEIR_TRY_STATUS(pending.mover->AwaitOldNode());
-  WEIR_TRY_STATUS(SendMessages(*node_.stream, pending.mover->Leavings(), line_.stop));
+  WEIR_TRY_STATUS(pending.mover->Leave());
   pending.mover.reset();
   WEIR_TRY_STATUS(Enter(pending));
   return pending.mover->Finish();
