@@ -86,6 +86,7 @@ void Conversation::Run() {
     if (pending->withdrawn) continue;
     std::vector<std::vector<std::byte>> owed;
     Answer(*pending, status ? Move(*pending, owed) : Result<proto::MoveFigures>(status.error()));
+    pending.reset();  // closes the connection to a new node that is not used
     // Sent after the answer, because the old node may not read.
     if (!owed.empty()) status = SendMessages(*node_.stream, owed, line_.stop);
   }
@@ -186,9 +187,9 @@ Result<proto::MoveFigures> Conversation::Outcome(const std::shared_ptr<PendingMo
   return *pending->outcome;
 }
 
-/// Answers the request if Run has not begun it, because it can't send the client's messages. A migration that has begun
-/// has time limits of its own. The hold stays until Run takes the request: without one it would look like the end of
-/// the client.
+/// Answers the request if Run has not begun it, because it can't send the client's messages, and closes the connection
+/// to the new node. A migration that has begun has time limits of its own. The hold stays until Run takes the request:
+/// without one it would look like the end of the client.
 void Conversation::Withdraw(PendingMove& pending) {
   {
     const std::lock_guard lock(pending_mutex_);
@@ -197,6 +198,9 @@ void Conversation::Withdraw(PendingMove& pending) {
     Answer(pending, OldNodeReadsNothing(old_reads_within_));
   }
   GiveUp(pending);
+  pending.mover.reset();
+  pending.fresh_in.reset();
+  pending.fresh = {};
 }
 
 /// Called if objects that were created ahead prevent the migration. Releases them and copies everything in the pause.

@@ -118,6 +118,16 @@ class ReadingNode final : public Sink {
   std::vector<std::byte> arena_ = std::vector<std::byte>(kWrittenBytes);
 };
 
+/// Whether the other side has ended the connection. What it has sent is discarded.
+bool OtherSideHasEnded(net::Stream& stream) {
+  std::vector<std::byte> bytes(4096);
+  for (;;) {
+    const auto came = stream.TryReceive(bytes);
+    if (!came) return true;
+    if (*came == 0) return false;
+  }
+}
+
 class MoveFromAStoppedNode : public ::testing::Test {
  protected:
   MoveFromAStoppedNode() {
@@ -218,6 +228,7 @@ class MoveFromAStoppedNode : public ::testing::Test {
       EXPECT_EQ(moved.error().code, Errc::kTimeout) << attempt;
       EXPECT_NE(moved.error().message.find("the old node has read nothing"), std::string::npos)
           << moved.error().message;
+      EXPECT_TRUE(testing::WaitUntil([this] { return OtherSideHasEnded(*new_); })) << attempt;
     }
   }
   /// The node reads what has come, at most 64 frames.
