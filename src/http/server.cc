@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -235,14 +234,9 @@ class Session : public std::enable_shared_from_this<Session> {
     gone_ = std::move(gone);
     stream_.socket().async_wait(Protocol::socket::wait_error, [weak = weak_from_this()](beast::error_code error) {
       const auto self = weak.lock();
-      if (error || !self || !self->HungUp()) return;
+      if (error || !self || !platform::HasHungUp(self->stream_.socket().native_handle())) return;
       if (const auto tell = std::exchange(self->gone_, nullptr)) tell();
     });
-  }
-  /// A client that only sends no more may still read its reply.
-  [[nodiscard]] bool HungUp() {
-    pollfd entry{stream_.socket().native_handle(), 0, 0};
-    return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
   }
   void Write(Reply reply, bool keep_alive) {
     is_asking_ = false;

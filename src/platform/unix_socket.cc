@@ -198,4 +198,9 @@ bool WaitReadable(int fd, int timeout_ms) {
   }
 }
 
+bool HasHungUp(int fd) {
+  pollfd entry{fd, 0, 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 }  // namespace weir::platform

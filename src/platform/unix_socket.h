@@ -63,4 +63,8 @@ Result<Packet> ReceivePacket(int fd, std::size_t bytes_max, Descriptors descript
 /// Waits until the descriptor is readable, for at most `timeout_ms`; signals do not end the wait. False: timeout.
 bool WaitReadable(int fd, int timeout_ms);
 
+/// Whether the other side of a Unix stream socket has closed it, whether data waits or not. False for a side that only
+/// sends no more: it may still read.
+bool HasHungUp(int fd);
+
 }  // namespace weir::platform

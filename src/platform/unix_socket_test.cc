@@ -391,5 +391,22 @@ TEST(WaitReadable, GoesOnWaitingAfterASignal) {
   ::sigaction(SIGUSR1, &before, nullptr);
 }
 
+TEST(HasHungUp, IsTrueOnlyOnceTheOtherSideHasClosed) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd here(ends[0]);
+  Fd there(ends[1]);
+  EXPECT_FALSE(HasHungUp(here.get()));
+  ASSERT_EQ(::send(there.get(), "x", 1, MSG_NOSIGNAL), 1);
+  EXPECT_FALSE(HasHungUp(here.get())) << "data waits";
+  ASSERT_EQ(::shutdown(there.get(), SHUT_WR), 0);
+  EXPECT_FALSE(HasHungUp(here.get())) << "the other side sends no more, and data waits";
+  char byte = 0;
+  ASSERT_EQ(::recv(here.get(), &byte, 1, 0), 1);
+  EXPECT_FALSE(HasHungUp(here.get())) << "the other side sends no more";
+  there.Reset();
+  EXPECT_TRUE(HasHungUp(here.get()));
+}
+
 }  // namespace
 }  // namespace weir::platform

@@ -74,6 +74,8 @@ void Conversation::Run() {
   while (status && !line_.stop.load()) {
     OutPump out(line_, *node_.stream, OutPump::Side::kClients, &followed_);
     status = out.Run([this] { return opencl::StillConnected(socket_); }, [this] { DoErrand(); });
+    // Sends what an earlier migration has left. The request can be withdrawn meanwhile, because the node may not read.
+    if (line_.hold.load()) DoErrand();
     std::shared_ptr<PendingMove> pending;
     {
       const std::lock_guard lock(pending_mutex_);
@@ -82,9 +84,9 @@ void Conversation::Run() {
     }
     if (pending == nullptr) break;  // the client has gone
     if (pending->withdrawn) continue;
-    DoErrand();  // what an earlier migration has left
     std::vector<std::vector<std::byte>> owed;
     Answer(*pending, status ? Move(*pending, owed) : Result<proto::MoveFigures>(status.error()));
+    pending.reset();  // closes the connection to a new node that is not used
     // Sent after the answer, because the old node may not read.
     if (!owed.empty()) status = SendMessages(*node_.stream, owed, line_.stop);
   }
@@ -101,10 +103,10 @@ void Conversation::Close() {
   if (pending_ != nullptr && !pending_->withdrawn) Answer(*pending_, Fail(Errc::kUnavailable, kOver));
 }
 
-/// Makes the thread of Run do `work` between two messages of the client, and waits for it. If it fails, the work was
-/// not done. kUnavailable: the connection has ended. kTimeout: the thread can't send a message, because the node reads
-/// nothing.
-Status Conversation::AtBoundary(const std::function<void()>& work) {
+/// Makes the thread of Run do `work` between two messages of the client, and waits for it, but not until the messages
+/// that it returns are sent. If it fails, the work was not done. kUnavailable: the connection has ended. kTimeout: the
+/// thread can't send a message, because the node reads nothing.
+Status Conversation::AtBoundary(const Mover::Work& work) {
   std::unique_lock lock(pending_mutex_);
   errand_ = &work;
   line_.knock.store(true);
@@ -125,13 +127,18 @@ void Conversation::DoErrand() {
   }
   // If this fails the connection is over, and its objects with it.
   static_cast<void>(SendMessages(*node_.stream, leavings, line_.stop));
-  const std::lock_guard lock(pending_mutex_);
-  // An errand of a later migration uses the same ids, and waits for leavings that have come meanwhile. Its knock makes
-  // this function be called again.
-  if (errand_ == nullptr || !leavings_.empty()) return;
-  (*errand_)();
-  errand_ = nullptr;
-  errand_done_.notify_all();
+  std::vector<std::vector<std::byte>> questions;
+  {
+    const std::lock_guard lock(pending_mutex_);
+    // An errand of a later migration uses the same ids, and waits for leavings that have come meanwhile. Its knock
+    // makes this function be called again.
+    if (errand_ == nullptr || !leavings_.empty()) return;
+    questions = (*errand_)();
+    errand_ = nullptr;
+    errand_done_.notify_all();
+  }
+  // Nobody waits for this send, because the old node may not read.
+  static_cast<void>(SendMessages(*node_.stream, questions, line_.stop));
 }
 
 void Conversation::Answer(PendingMove& pending, Result<proto::MoveFigures> outcome) {
@@ -154,7 +161,7 @@ Status Conversation::Enter(PendingMove& pending) {
 
 Status Conversation::CopyAhead(PendingMove& pending) {
   WEIR_TRY_STATUS(Enter(pending));
-  return pending.mover->CopyAhead([this](const std::function<void()>& work) { return AtBoundary(work); });
+  return pending.mover->CopyAhead([this](const Mover::Work& work) { return AtBoundary(work); });
 }
 
 void Conversation::GiveUp(PendingMove& pending) {
@@ -180,9 +187,9 @@ Result<proto::MoveFigures> Conversation::Outcome(const std::shared_ptr<PendingMo
   return *pending->outcome;
 }
 
-/// Answers the request if Run has not begun it, because it can't send the client's messages. A migration that has begun
-/// has time limits of its own. The hold stays until Run takes the request: without one it would look like the end of
-/// the client.
+/// Answers the request if Run has not begun it, because it can't send the client's messages, and closes the connection
+/// to the new node. A migration that has begun has time limits of its own. The hold stays until Run takes the request:
+/// without one it would look like the end of the client.
 void Conversation::Withdraw(PendingMove& pending) {
   {
     const std::lock_guard lock(pending_mutex_);
@@ -191,12 +198,14 @@ void Conversation::Withdraw(PendingMove& pending) {
     Answer(pending, OldNodeReadsNothing(old_reads_within_));
   }
   GiveUp(pending);
+  pending.mover.reset();
+  pending.fresh_in.reset();
+  pending.fresh = {};
 }
 
 /// Called if objects that were created ahead prevent the migration. Releases them and copies everything in the pause.
 Result<Moved> Conversation::FinishAgain(PendingMove& pending) {
-  WEIR_TRY_STATUS(pending.mover->AwaitOldNode());
-  WEIR_TRY_STATUS(SendMessages(*node_.stream, pending.mover->Leavings(), line_.stop));
+  WEIR_TRY_STATUS(pending.mover->Leave());
   pending.mover.reset();
   WEIR_TRY_STATUS(Enter(pending));
   return pending.mover->Finish();

@@ -108,7 +108,7 @@ class Conversation {
   void EndReader();
   void Close();
   Status Enter(PendingMove& pending);
-  Status AtBoundary(const std::function<void()>& work);
+  Status AtBoundary(const Mover::Work& work);
   void DoErrand();
   void Withdraw(PendingMove& pending);
   Result<Moved> FinishAgain(PendingMove& pending);
@@ -130,8 +130,8 @@ class Conversation {
   std::mutex pending_mutex_;
   std::condition_variable errand_done_;
   std::shared_ptr<PendingMove> pending_;
-  const std::function<void()>* errand_ = nullptr;  // work to be done between two messages
-  std::vector<std::vector<std::byte>> leavings_;   // messages to be sent between two messages, before the errand
+  const Mover::Work* errand_ = nullptr;           // work to be done between two messages
+  std::vector<std::vector<std::byte>> leavings_;  // messages to be sent between two messages, before the errand
   bool over_ = false;
 };
 

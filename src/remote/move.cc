@@ -24,6 +24,8 @@ constexpr Duration kAskAgain = milliseconds(200);
 constexpr Duration kReadWithin = seconds(60);  // for one piece in the pause
 /// For one piece before the pause, when reads queue behind the program's commands.
 constexpr Duration kReadAheadWithin = seconds(10);
+/// Bound of a frame to the old node. A connection that takes data takes as much at once.
+constexpr std::size_t kOldFrameBytes = 4096;
 /// Bound of pieces that are requested at once. Smaller than the number of slots, because some slots are still being
 /// written to the new node.
 constexpr std::size_t kFlyingInPause = 10;
@@ -97,7 +99,7 @@ Mover::Own* Mover::OwnIn(const Memory& memory) {
 }
 
 std::vector<Mover::Message> Mover::Leavings() const {
-  std::vector<Message> messages;
+  std::vector<Message> messages = unsent_;
   const std::lock_guard lock(old_.followed.mutex);
   if (!Mine()) return messages;  // the ids are now used by the client, which has replaced these objects or will
   for (const auto& [number, own] : own_) {
@@ -107,11 +109,39 @@ std::vector<Mover::Message> Mover::Leavings() const {
   return messages;
 }
 
+Status Mover::Leave() {
+  const std::vector<Message> messages = Leavings();
+  own_.clear();
+  unsent_.clear();
+  return SendToOldNode(messages);
+}
+
+/// Waits until the old node takes data, so that a message to it is not stopped in the middle: the client's next one
+/// could then not follow. kTimeout: it reads nothing.
 Status Mover::AwaitOldNode() {
   const Instant since = platform::Now();
   while (!old_.stream.AwaitSend(kStopSeenWithin)) {
     if (stop_.load(std::memory_order_relaxed)) return Fail(Errc::kUnavailable, "the connection was ended");
     if (platform::Now() - since >= old_.reads_within) return OldNodeReadsNothing(old_.reads_within);
+  }
+  return Ok();
+}
+
+/// Sends the messages in frames so small that none is stopped in the middle. kTimeout: the old node has read nothing,
+/// and unsent_ has the rest.
+Status Mover::SendToOldNode(std::span<const Message> messages) {
+  while (!messages.empty()) {
+    if (Status reads = AwaitOldNode(); !reads) {
+      unsent_.insert(unsent_.end(), messages.begin(), messages.end());
+      return reads;
+    }
+    std::size_t count = 0;
+    for (std::size_t bytes = 0; count < messages.size(); ++count) {
+      bytes += cl::Padded(messages[count].size());
+      if (count > 0 && bytes > kOldFrameBytes) break;
+    }
+    WEIR_TRY_STATUS(SendMessages(old_.stream, messages.first(count), stop_));
+    messages = messages.subspan(count);
   }
   return Ok();
 }
@@ -282,7 +312,7 @@ Status Mover::AwaitQuiet() {
       if (old_.followed.log.in_flight().none()) return Ok();
       questions = old_.followed.log.Questions();
     }
-    WEIR_TRY_STATUS(SendMessages(old_.stream, questions, stop_));
+    WEIR_TRY_STATUS(SendToOldNode(questions));
     std::unique_lock lock(old_.followed.mutex);
     old_.followed.changed.wait_for(lock, kAskAgain, [&] { return old_.followed.log.in_flight().none(); });
     const auto now = old_.followed.log.in_flight();
@@ -369,7 +399,7 @@ Status Mover::MoveItem(Item& item) {
     WEIR_TRY_STATUS(AwaitOldNode());
     std::vector<Message> messages;
     AddRead(item, index, pieces[index], slot, {}, messages);
-    WEIR_TRY_STATUS(SendMessages(old_.stream, messages, stop_));
+    WEIR_TRY_STATUS(SendToOldNode(messages));
   }
   return Ok();
 }
@@ -392,7 +422,7 @@ Status Mover::MakeOwn(const Item& item, Own& own) {
     old.push_back(temporary);
     fresh.push_back(temporary);
   }
-  WEIR_TRY_STATUS(SendMessages(old_.stream, old, stop_));
+  WEIR_TRY_STATUS(SendToOldNode(old));
   return fresh_.Send(fresh);
 }
 

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,9 +48,12 @@ Error OldNodeReadsNothing(Duration within);
 class Mover {
  public:
   using Message = std::vector<std::byte>;
-  /// Runs `work` between two messages of the client, after the old node was sent all earlier messages. If it fails,
-  /// `work` did not run: kUnavailable, the connection has ended; kTimeout, the old node reads nothing.
-  using AtBoundary = std::function<Status(const std::function<void()>& work)>;
+  /// Returns messages to the old node.
+  using Work = std::function<std::vector<Message>()>;
+  /// Runs `work` between two messages of the client, after the old node was sent all earlier messages. What it returns
+  /// is sent before the client's next message, and is not waited for. If it fails, `work` did not run: kUnavailable,
+  /// the connection has ended; kTimeout, the old node reads nothing.
+  using AtBoundary = std::function<Status(const Work& work)>;
 
   /// Moves to the executor behind `fresh`, which no other code may use meanwhile. `stop`: the connection is to end.
   Mover(OldNode old, const Entry& entry, net::Stream& fresh, InPump& fresh_in, const std::atomic<bool>& stop)
@@ -61,13 +65,13 @@ class Mover {
   /// No message may be sent to the old node meanwhile. Errors as above, and kInvalidArgument with the reason why the
   /// program cannot be moved.
   Result<Moved> Finish();
-  /// Waits until the old node takes data, so that a message to it is not stopped in the middle: the client's next one
-  /// could then not follow. kTimeout: it reads nothing.
-  Status AwaitOldNode();
   /// Whether Finish failed because of objects that CopyAhead has created, and could succeed without them.
   [[nodiscard]] bool in_the_way() const { return in_the_way_; }
-  /// Cleanup messages for the old node, which release the objects that the migration has created there.
+  /// Messages for the old node if the client stays there: those that Finish could not send, and releases of the objects
+  /// that the migration has created there.
   [[nodiscard]] std::vector<Message> Leavings() const;
+  /// Sends Leavings to the old node. kTimeout: it reads nothing, and Leavings has the rest.
+  Status Leave();
 
  private:
   using Memory = opencl::ObjectLog::Memory;
@@ -119,8 +123,10 @@ class Mover {
   Status CopyItemAhead(std::uint64_t number, const AtBoundary& at_boundary);
   Status DropDead();
   Result<bool> MakeAhead(Item& item);
-  bool AskAhead(const Item& item, std::size_t index, const Piece& piece, unsigned slot, Status& sent);
+  std::vector<Message> AskAhead(const Item& item, std::size_t index, const Piece& piece, unsigned slot, Status& reads);
 
+  Status AwaitOldNode();
+  Status SendToOldNode(std::span<const Message> messages);
   Status AwaitQuiet();
   Status Replay();
   Status MoveContents();
@@ -147,6 +153,7 @@ class Mover {
   std::map<std::uint64_t, Item> items_;                // by object number
   std::map<std::uint64_t, Own> own_;                   // by context number
   std::vector<opencl::ObjectLog::Standing> standing_;  // created on the new node before the pause
+  std::vector<Message> unsent_;                        // to the old node, which did not read in time
   std::deque<Flying> flying_;                          // in the order of the requests
   unsigned next_slot_ = 1;                             // slot 0 backs the temporary buffers
   std::uint32_t writing_[kSpareSlots] = {};            // the request after which the new node no longer uses the slot

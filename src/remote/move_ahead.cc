@@ -126,9 +126,13 @@ Status Mover::CopyItemAhead(std::uint64_t number, const AtBoundary& at_boundary)
     WEIR_TRY(const unsigned slot, FreeSlot(kFlyingAhead));
     if (stuck_ || item.refused) return Ok();
     bool asked = false;
-    Status sent = Ok();
-    WEIR_TRY_STATUS(at_boundary([&] { asked = AskAhead(item, index, pieces[index], slot, sent); }));
-    WEIR_TRY_STATUS(std::move(sent));
+    Status reads = Ok();
+    WEIR_TRY_STATUS(at_boundary([&] {
+      std::vector<Message> messages = AskAhead(item, index, pieces[index], slot, reads);
+      asked = !messages.empty();
+      return messages;
+    }));
+    WEIR_TRY_STATUS(std::move(reads));
     if (!asked) return Ok();
   }
   return Ok();
@@ -174,22 +178,24 @@ Result<bool> Mover::MakeAhead(Item& item) {
 }
 
 /// Called between two messages of the client. The first piece is read after all earlier commands that may write to the
-/// object; the other pieces follow in the same queue. The log records later commands that write to it.
-bool Mover::AskAhead(const Item& item, std::size_t index, const Piece& piece, unsigned slot, Status& sent) {
-  sent = AwaitOldNode();
-  if (!sent) return false;
+/// object; the other pieces follow in the same queue. The log records later commands that write to it. Returns no
+/// messages if there is nothing to be asked; `reads`: whether the old node reads.
+std::vector<Mover::Message> Mover::AskAhead(const Item& item, std::size_t index, const Piece& piece, unsigned slot,
+                                            Status& reads) {
+  reads = AwaitOldNode();
+  if (!reads) return {};
   const Memory& memory = item.memory;
   Own& own = own_.at(memory.context_number);
   std::vector<std::uint32_t> busy, markers;
   {
     const std::lock_guard lock(old_.followed.mutex);
     opencl::ObjectLog& log = old_.followed.log;
-    if (!Mine() || !log.Stands({.id = memory.id, .number = memory.number})) return false;
+    if (!Mine() || !log.Stands({.id = memory.id, .number = memory.number})) return {};
     if (index == 0) {
       auto queues = log.BusyQueues(memory.context);
       if (!queues || queues->size() > kMarkersMax ||
           !log.Stands({.id = own.context, .number = memory.context_number}) || !log.MakerOf(own.context))
-        return false;
+        return {};
       busy = std::move(*queues);
       log.ContentsKnown(memory.id);
     }
@@ -204,8 +210,7 @@ bool Mover::AskAhead(const Item& item, std::size_t index, const Piece& piece, un
   }
   AddRead(item, index, piece, slot, markers, messages);
   for (const std::uint32_t marker : markers) messages.push_back(cl::Encode(cl::Release{.id = marker}));
-  sent = SendMessages(old_.stream, messages, stop_);
-  return true;
+  return messages;
 }
 
 }  // namespace weir::remote

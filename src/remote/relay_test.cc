@@ -76,6 +76,8 @@ TEST(DaemonsRelay, ServesOnlyChildrenOfTheDaemon) {
 constexpr std::uint64_t kNodeArenaBytes = 64 << 20, kWrittenBytes = 16 << 20;
 const std::uint32_t kOnlyDevice = 1;
 constexpr std::uint32_t kRelayQueue = 2, kRelayContext = 20, kRelayBuffer = 30, kMarkerQueue = 777;
+/// Events of commands that a node does not end. A question about each of them is 16 bytes long.
+constexpr std::uint32_t kFirstUntold = 1000, kUntold = 50'000;
 
 /// A node's end of a connection: admits the relay, and describes one device to its client.
 std::unique_ptr<net::Stream> Admit(platform::Fd server) {
@@ -101,6 +103,7 @@ class ReadingNode final : public Sink {
     cl::Header header;
     cl::Flush flush;
     if (!cl::ReadHeader(message, header)) return Fail(Errc::kProtocol, "not a message");
+    watches += header.op == cl::Watch::kOp ? 1 : 0;
     if (header.op == cl::Flush::kOp && cl::Decode(message, flush)) marked = marked || flush.queue == kMarkerQueue;
     return Ok();
   }
@@ -109,10 +112,21 @@ class ReadingNode final : public Sink {
     return std::span(arena_).subspan(offset, bytes);
   }
   bool marked = false;
+  std::uint32_t watches = 0;  // questions about events
 
  private:
   std::vector<std::byte> arena_ = std::vector<std::byte>(kWrittenBytes);
 };
+
+/// Whether the other side has ended the connection. What it has sent is discarded.
+bool OtherSideHasEnded(net::Stream& stream) {
+  std::vector<std::byte> bytes(4096);
+  for (;;) {
+    const auto came = stream.TryReceive(bytes);
+    if (!came) return true;
+    if (*came == 0) return false;
+  }
+}
 
 class MoveFromAStoppedNode : public ::testing::Test {
  protected:
@@ -123,6 +137,7 @@ class MoveFromAStoppedNode : public ::testing::Test {
     options.connect = [this](const proto::MoveRequest& to) -> Result<std::unique_ptr<net::Stream>> {
       testing::SocketPair sockets = testing::ConnectedSockets();
       (to.node == "new:1" ? new_ : old_) = Admit(std::move(sockets.server));
+      if (to.node != "new:1") to_old_ = sockets.client.get();
       return net::AdoptTcp(std::move(sockets.client));
     };
     options.node = {.node = "old:1", .vgpu = "game"};
@@ -131,6 +146,7 @@ class MoveFromAStoppedNode : public ::testing::Test {
     relay_ = std::thread([given = std::move(options)]() mutable { EXPECT_TRUE(RunRelay(std::move(given))); });
   }
   ~MoveFromAStoppedNode() override {
+    in_.reset();
     old_.reset();  // otherwise the relay might wait until it reads
     connection_.reset();
     EXPECT_EQ(::write(go_[1], "1", 1), 1);
@@ -152,15 +168,19 @@ class MoveFromAStoppedNode : public ::testing::Test {
     connection_->channel.out.Send(message.size());
     return true;
   }
-  /// A program sends more than the connection takes while the node reads nothing. `with_contents`: to a buffer, whose
-  /// contents a migration copies while the program runs.
-  void Overfill(bool with_contents) {
+  /// A program connects and makes a queue.
+  void Connect() {
     auto connected = opencl::Connect(path_, "tenant");
     ASSERT_TRUE(connected) << connected.error().message;
     connection_.emplace(std::move(*connected));
     ASSERT_FALSE(testing::ReceiveFrom(connection_->channel).empty()) << "the device's facts";
     Send(cl::Encode(cl::CreateContext{.id = kRelayContext, .devices = cl::IdList(&kOnlyDevice, 1)}));
     Send(cl::Encode(cl::CreateQueue{.id = kRelayQueue, .context = kRelayContext, .device = kOnlyDevice}));
+  }
+  /// A program sends more than the connection takes while the node reads nothing. `with_contents`: to a buffer, whose
+  /// contents a migration copies while the program runs.
+  void Overfill(bool with_contents) {
+    ASSERT_NO_FATAL_FAILURE(Connect());
     if (with_contents)
       Send(cl::Encode(cl::CreateBuffer{
           .id = kRelayBuffer, .context = kRelayContext, .flags = CL_MEM_READ_WRITE, .size = kWrittenBytes}));
@@ -174,6 +194,24 @@ class MoveFromAStoppedNode : public ::testing::Test {
       connection_->channel.out.WaitForRoom(flush.size(), milliseconds(200));
       room = Send(flush);
     }
+  }
+  /// A program gives commands with events. The node reads all of them and tells no end. From then on the connection
+  /// takes fewer bytes than the questions about the events have.
+  void GiveCommandsThatDoNotEnd() {
+    ASSERT_NO_FATAL_FAILURE(Connect());
+    const int bytes = 128 << 10;
+    ASSERT_EQ(::setsockopt(to_old_, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    ASSERT_EQ(::setsockopt(old_->fd(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
+    for (std::uint32_t i = 0; i < kUntold; ++i) {
+      const auto command = cl::Encode(cl::Marker{.enqueue = {.queue = kRelayQueue, .event = kFirstUntold + i}});
+      ASSERT_TRUE(testing::WaitUntil([&] {
+        if (Send(command)) return true;
+        Read();
+        return false;
+      }));
+    }
+    ASSERT_TRUE(GoesOn());
+    ASSERT_EQ(node_.watches, 0U);
   }
   Result<std::string> Move() {
     WEIR_TRY(const platform::Fd control, platform::ConnectSeqPacket(path_ + proto::kControlSuffix));
@@ -190,20 +228,26 @@ class MoveFromAStoppedNode : public ::testing::Test {
       EXPECT_EQ(moved.error().code, Errc::kTimeout) << attempt;
       EXPECT_NE(moved.error().message.find("the old node has read nothing"), std::string::npos)
           << moved.error().message;
+      EXPECT_TRUE(testing::WaitUntil([this] { return OtherSideHasEnded(*new_); })) << attempt;
     }
+  }
+  /// The node reads what has come, at most 64 frames.
+  void Read() {
+    if (!in_) {
+      if (!ReceiveHello(*old_)) return;
+      in_.emplace(never_, *old_);
+    }
+    for (int i = 0; i < 64 && !node_.marked; ++i)
+      if (const auto came = in_->Step(node_, Duration{0}); !came || !*came) break;
   }
   /// Whether the node gets all that the program has sent, and what it sends now.
   bool GoesOn() {
-    if (!ReceiveHello(*old_)) return false;
-    ReadingNode node;
-    const std::atomic<bool> stop{false};
-    InPump in(stop, *old_);
     bool sent = false;
+    node_.marked = false;
     return testing::WaitUntil([&] {
       sent = sent || Send(cl::Encode(cl::Flush{.queue = kMarkerQueue}));
-      for (int i = 0; i < 64 && !node.marked; ++i)
-        if (const auto came = in.Step(node, Duration{0}); !came || !*came) break;
-      return node.marked;
+      Read();
+      return node_.marked;
     });
   }
 
@@ -215,6 +259,10 @@ class MoveFromAStoppedNode : public ::testing::Test {
     return ::read(go_[0], &byte, 1) == 1 ? 0 : 1;
   }};
   std::unique_ptr<net::Stream> old_, new_;
+  int to_old_ = -1;  // the relay's socket, whose other end is `old_`
+  const std::atomic<bool> never_{false};
+  ReadingNode node_;  // the old one
+  std::optional<InPump> in_;
   std::optional<opencl::Connection> connection_;
   std::thread relay_;
 };
@@ -229,6 +277,13 @@ TEST_F(MoveFromAStoppedNode, FailsInTimeIfThereIsNothingToCopyAhead) {
   ASSERT_NO_FATAL_FAILURE(Overfill(/*with_contents=*/false));
   ASSERT_NO_FATAL_FAILURE(ExpectRefusals());
   EXPECT_TRUE(GoesOn());
+}
+
+TEST_F(MoveFromAStoppedNode, FailsInTimeIfTheConnectionTakesOnlySomeOfItsQuestions) {
+  ASSERT_NO_FATAL_FAILURE(GiveCommandsThatDoNotEnd());
+  ASSERT_NO_FATAL_FAILURE(ExpectRefusals());
+  EXPECT_TRUE(GoesOn());
+  EXPECT_EQ(node_.watches, kUntold) << "each question is asked once, before what the program sends now";
 }
 
 }  // namespace

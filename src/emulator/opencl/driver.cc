@@ -76,7 +76,8 @@ void Driver::AfterForkInChild() {
   The().client_->CloseInChild();
 }
 
-/// Whether PoCL computes a command that was added before `end`; 0: before this call, which sets it.
+/// Whether PoCL computes a command that was added before `end`; 0: before this call, which sets it. Also true if
+/// another thread holds the lock: whether PoCL computes is not known then.
 bool Driver::Computing(CommandId& end) {
   // A signal handler that exits may have interrupted a call that holds the lock.
   const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -98,8 +99,9 @@ void Driver::AwaitComputing() {
 
 /// Objects of a thread end before static ones do, whenever these were made: those of a thread that exits, and those of
 /// a thread that ends by itself. The main thread exits when it ends. Another thread must not wait when it only ends,
-/// and which of the two it does can't be seen. It adds a handler that waits: an exit calls handlers in the reverse
-/// order of their registration, and has called none when the thread's objects end.
+/// and which of the two it does can't be seen. If PoCL may compute, it adds a handler that waits: an exit calls
+/// handlers in the reverse order of their registration, and has called none when the thread's objects end. If the
+/// thread only ends, the handler stays, and a later exit from any thread waits for what PoCL computes then.
 void Driver::AwaitComputingAtExit() {
   struct AtThreadEnd {
     ~AtThreadEnd() {
