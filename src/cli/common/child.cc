@@ -96,9 +96,9 @@ Result<Child> Child::Start(const ChildSpec& spec) {
   if (ends[0] >= 0) close(ends[0]);
   if (error == 0 && pid > 0) return Child(pid);
   if (pid > 0) waitpid(pid, nullptr, 0);
-  return Fail(
-      error == ENOENT ? Errc::kNotFound : Errc::kIo,
-      fmt::format("cannot start {}: {}", spec.argv[0], WhyNotExecuted(spec.argv[0], !image.windows.empty(), error)));
+  const Errc kind = error == ENOENT ? Errc::kNotFound : error == ENOEXEC ? Errc::kUnavailable : Errc::kIo;
+  const std::string why = WhyNotExecuted(spec.argv[0], !image.windows.empty(), error);
+  return Fail(kind, fmt::format("cannot start {}: {}", spec.argv[0], why));
 }
 
 Child& Child::operator=(Child&& other) noexcept {
