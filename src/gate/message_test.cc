@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages from the daemon to the processes behind its gates.
+#include <cstring>
+
+#include "gate/attachment.h"
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {
@@ -56,6 +59,31 @@ TEST_F(Gate, APauseReachesAProcessThatIsWaitingAlready) {
   Tell(host(), CommandKind::kResume);
   EXPECT_TRUE(WaitUntil([&] { return presenter.passed(); }));
   LeaveNow(agent, presenter.ticket(), 0);
+}
+
+// A kernel that is native code of its executor can write to the words that the executor shows the daemon.
+TEST_F(Gate, OverwrittenWordsOfItsProcessRegionHoldNoProcess) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  for (const int byte : {0, 0xFF, 0x5A}) {
+    const Ticket ticket = agent.Arrive(platform::NowNs());
+    ASSERT_NE(ticket.attachment, nullptr);
+    std::memset(static_cast<void*>(&ticket.attachment->process()), byte, sizeof(proto::ProcessRegion));
+    agent.Withdraw(ticket);
+    EXPECT_TRUE(Present(agent, 5)) << byte;
+    EXPECT_EQ(host().InFlight(), 0U) << byte;
+    EXPECT_EQ(host().ReservedNs(), 0) << byte;
+    host().Drain();
+    EXPECT_TRUE(Present(agent, 5)) << byte;
+    EXPECT_EQ(host().Drain().frames.size(), 1U) << byte;
+    CloseGate();
+    const Presenter presenter(agent);
+    EXPECT_TRUE(WaitUntil([this] { return host().Waiting() == 1; })) << byte;
+    host().SetMode(GateMode::kOpen);
+    EXPECT_TRUE(WaitUntil([&] { return presenter.passed(); })) << byte;
+    LeaveNow(agent, presenter.ticket(), 0);
+    host().Drain();
+  }
 }
 
 TEST_F(Gate, AnAgentRefusesUnsupportedCommands) {
