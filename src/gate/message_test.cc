@@ -111,6 +111,21 @@ TEST_F(Gate, ADetachedProcessGoesOnUnthrottledAndComesBack) {
   EXPECT_EQ(agent.attach_count(), 2u);
 }
 
+TEST_F(Gate, AProcessThatPassesNoGateStaysAttached) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  host().LeaveAcksUnread();
+  Tell(host(), CommandKind::kPause);
+  agent.StayAttached(platform::NowNs());
+  EXPECT_EQ(NextAck(host()).sequence, 1U);
+  host().With([](VgpuGate& gate) { gate.Detach(gate.processes().begin()->first); });
+  EXPECT_TRUE(WaitUntil([&] {
+    agent.StayAttached(platform::NowNs());
+    return agent.attach_count() == 2;
+  }));
+  EXPECT_EQ(host().Processes(), 1U);
+}
+
 TEST_F(Gate, AWaitingProcessThatIsDetachedPasses) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
