@@ -73,6 +73,16 @@ void ExecutorHost::Kill() const {
   if (pid_ != 0) ::kill(pid_, SIGKILL);  // a child that was not reaped: no other process can have this pid
 }
 
+// By a signal that it can't refuse: a kernel may have taken it over.
+void ExecutorHost::EndWithoutGate() const {
+  if (pid_ == 0) return;
+  std::fprintf(stderr,
+               "weir: the executor of '%s' has lost its gate and has not attached again: it is ended, and its clients "
+               "lose their device\n",
+               tenant_.vgpu.c_str());
+  ::kill(pid_, SIGKILL);  // a child that was not reaped: no other process can have this pid
+}
+
 /// How the executor is started, without its standard error.
 platform::SpawnSpec ExecutorHost::SpecOf(const ExecutorUser& user) const {
   platform::SpawnSpec spec{

@@ -73,6 +73,8 @@ class ExecutorHost {
   void End();
   /// Ends executors that may be hung, at once. The next client starts another one.
   void Kill() const;
+  /// Ends the executor of this daemon, which serves clients without a gate.
+  void EndWithoutGate() const;
 
  private:
   ExecutorHost(boost::asio::io_context& loop, std::string path, const ExecutorSetup& setup, ExecutorUsers& users,

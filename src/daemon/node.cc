@@ -250,12 +250,14 @@ void Node::Housekeeping() {
     for (const auto& [process_id, process] : tenancy->gate->processes())
       if (process->ObserveDraws()) drawing.push_back({tenancy->saved.id, process_id, process->Draws()});
     tenancy->pending.DropLate(now);
+    EndIfWithoutGate(now, *tenancy);
     // Agents of an open gate do not ring, and a tenant's agent is not trusted to ring.
     if (tenancy->resting && !tenancy->sampled && tenancy->Moved()) {
       SampleNext(*tenancy);
       moved = true;
     }
     if (!tenancy->gate->processes().empty() || !tenancy->pending.entries().empty()) return false;
+    if (tenancy->gate_absence.counts()) return false;
     tenancy->attached = false;
     return true;
   });
@@ -351,6 +353,17 @@ void Node::PublishExecutorsMemory(Tenancy& tenancy) {
   tenancy.gate->SetExecutorsMemory(sum);
 }
 
+/// Executors of an earlier daemon are left alone: they may be of a version that attaches with the next command only.
+void Node::EndIfWithoutGate(Instant now, Tenancy& tenancy) {
+  const pid_t pid = tenancy.executor ? tenancy.executor->pid() : 0;
+  const bool attached = std::ranges::any_of(tenancy.executors, [&](const ProcessId id) {
+    const auto process = tenancy.gate->processes().find(id);
+    return process != tenancy.gate->processes().end() && process->second->pid() == pid;
+  });
+  const std::uint64_t run = pid == 0 ? 0 : tenancy.executor->starts();
+  if (tenancy.gate_absence.Look(now, run, attached)) tenancy.executor->EndWithoutGate();
+}
+
 void Node::CountMemoryRefused(Tenancy& tenancy, gate::ProcessGate& process) {
   if (process.api() != proto::Api::kOpenCl || tenancy.executors.contains(process.id()))
     tenancy.memory_refused += process.TakeMemoryRefused();
@@ -389,6 +402,7 @@ void Node::OnHello(Tenancy& tenancy, std::uint64_t number) {
   tenancy.socket_watches[id] =
       std::make_unique<FdWatch>(loop_, (*process)->socket(), [this, &tenancy, id] { OnSocket(tenancy, id); });
   if ((*process)->api() == proto::Api::kOpenCl && IsExecutor(tenancy, (*process)->pid())) tenancy.executors.insert(id);
+  EndIfWithoutGate(platform::Now(), tenancy);  // from now on it is looked at
   tenancy.WantBell(proto::kRingAtEntry, false);
   SampleNext(tenancy);
   ++layout_;

@@ -165,6 +165,7 @@ class Node {
   void NoteFull(Tenancy& tenancy, std::string why);
   static void PublishExecutorsMemory(Tenancy& tenancy);
   static void CountMemoryRefused(Tenancy& tenancy, gate::ProcessGate& process);
+  static void EndIfWithoutGate(Instant now, Tenancy& tenancy);
   void NoteMemoryRefused(Instant now, Tenancy& tenancy);
   bool WantEntryBells(bool wanted);
   void Housekeeping();
@@ -194,9 +195,10 @@ class Node {
   std::vector<core::FrameDone> frames_done_;
   gate::Drained drained_;
   std::map<VgpuId, std::unique_ptr<Tenancy>> tenancies_;
-  std::vector<Tenancy*> attached_;  // by id: those with processes, or with connections that have not sent Hello
-  std::vector<Tenancy*> sampled_;   // by id: those of attached_ that the next poll samples
-  bool bells_asked_ = false;        // since the last poll: a doorbell was requested for a vGPU that rests
+  // By id: those with processes, with connections that have not sent Hello, or with an executor that was attached.
+  std::vector<Tenancy*> attached_;
+  std::vector<Tenancy*> sampled_;  // by id: those of attached_ that the next poll samples
+  bool bells_asked_ = false;       // since the last poll: a doorbell was requested for a vGPU that rests
   ProcessOwners owners_;
   std::map<std::string, Instant> accounts_seen_;  // by device
   EventLog events_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "daemon/gate_absence.h"
 #include "daemon/node.h"
 #include "platform/pending_peers.h"
 
@@ -33,6 +34,7 @@ struct Node::Tenancy {
   std::optional<Instant> refused_at;  // when an event last reported them
   std::unique_ptr<ExecutorHost> executor;
   std::set<ProcessId> executors;  // attached executors; only their memory statistics count
+  GateAbsence gate_absence;       // of the executor that this daemon has started
 
   // Watches are destroyed before what they watch.
   std::unique_ptr<FdWatch> listener_watch;

@@ -27,18 +27,21 @@ using proto::kHeartbeatStaleNs;
 /// Prediction for the first frame, before any measurement.
 constexpr std::int64_t kFirstPredictionNs = 1'000'000;
 
-/// Counts this thread as waiting while the object lives.
+/// Counts this thread as waiting while the object lives. Locks the agent's mutex.
 class Waiting {
  public:
-  explicit Waiting(proto::ProcessRegion& process) : process_(process) {
-    process_.waiting.fetch_add(1, std::memory_order_seq_cst);
-  }
-  ~Waiting() { process_.waiting.fetch_sub(1, std::memory_order_relaxed); }
+  Waiting(platform::Mutex& mutex, Attachment& attachment) : mutex_(mutex), attachment_(attachment) { Add(1); }
+  ~Waiting() { Add(kMinusOne); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
-  proto::ProcessRegion& process_;
+  void Add(std::uint32_t more) {
+    const Lock lock(mutex_);
+    Show(attachment_.waiting, more, attachment_.process().waiting);
+  }
+  platform::Mutex& mutex_;
+  Attachment& attachment_;
 };
 
 /// Whether the peer has closed the connection. Leaves messages in the socket.
@@ -126,11 +129,13 @@ void Agent::Enter(Ticket& ticket, std::int64_t now_ns) noexcept {
   } catch (...) {  // out of memory: the program continues, and Leave settles
     attachment.vgpu().allowance_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);
   }
-  proto::ProcessRegion& process = attachment.process();
-  process.reserved_ns.fetch_add(ticket.reserved_ns, std::memory_order_relaxed);
-  // Sequentially consistent here and in the daemon (ProcessGate::Count): either the daemon sees this work in flight, or
-  // this thread sees that the daemon wants the doorbell.
-  process.in_flight.fetch_add(1, std::memory_order_seq_cst);
+  {
+    const Lock lock(mutex_);
+    Show(attachment.reserved_ns, ticket.reserved_ns, attachment.process().reserved_ns);
+    // Sequentially consistent here and in the daemon (ProcessGate::Count): either the daemon sees this work in flight,
+    // or this thread sees that the daemon wants the doorbell.
+    Show(attachment.in_flight, 1, attachment.process().in_flight);
+  }
   if (attachment.DoorbellWanted(proto::kRingAtEntry)) attachment.RingDoorbell();
   ticket.entered = true;
 }
@@ -144,7 +149,10 @@ Ticket Agent::Enter(std::int64_t now_ns) noexcept {
 void Agent::Charge(Ticket& ticket, std::int64_t used_ns) noexcept {
   if (ticket.attachment == nullptr || !ticket.entered || used_ns <= ticket.reserved_ns) return;
   const std::int64_t more_ns = used_ns - std::exchange(ticket.reserved_ns, used_ns);
-  ticket.attachment->process().reserved_ns.fetch_add(more_ns, std::memory_order_relaxed);
+  {
+    const Lock lock(mutex_);
+    Show(ticket.attachment->reserved_ns, more_ns, ticket.attachment->process().reserved_ns);
+  }
   ticket.attachment->vgpu().allowance_ns.fetch_sub(more_ns, std::memory_order_relaxed);
 }
 
@@ -180,9 +188,10 @@ void Agent::Leave(const Ticket& ticket, const Frame& frame) noexcept {
   const std::int64_t kept_ns = Keep(attachment, frame.unknown, gpu_ns);
   attachment.vgpu().allowance_ns.fetch_sub(gpu_ns + kept_ns - reserved_ns, std::memory_order_relaxed);
   proto::ProcessRegion& process = attachment.process();
-  process.reserved_ns.fetch_add(kept_ns - reserved_ns, std::memory_order_relaxed);
-  process.gpu_ns_total.fetch_add(gpu_ns, std::memory_order_relaxed);
-  const bool last = ticket.entered && process.in_flight.fetch_sub(1, std::memory_order_relaxed) == 1;
+  Show(attachment.reserved_ns, kept_ns - reserved_ns, process.reserved_ns);
+  Show(attachment.gpu_ns_total, gpu_ns, process.gpu_ns_total);
+  if (ticket.entered) Show(attachment.in_flight, kMinusOne, process.in_flight);
+  const bool last = ticket.entered && attachment.in_flight == 0;
   // No stronger order is needed: a daemon that sets the bit at this moment polls again at its next tick anyway.
   if (last && attachment.DoorbellWanted(proto::kRingAtEnd)) attachment.RingDoorbell();
   attachment.Push({.sequence = ++attachment.sequence,
@@ -214,7 +223,7 @@ void Agent::Withdraw(const Ticket& ticket) noexcept {
 
 void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   proto::VgpuRegion& region = attachment.vgpu();
-  const Waiting waiting(attachment.process());
+  const Waiting waiting(mutex_, attachment);
   const std::int64_t start_ns = now_ns;
   std::int64_t looked_ns = now_ns;  // last check of the socket; signals and wakes end waits early
   bool slice_over = false;
@@ -232,7 +241,7 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
     }
     if (attachment.TryReserve(ticket.reserved_ns)) break;
     // A paused process can't use its turn, and must not keep the turn from others.
-    const bool paused = attachment.process().paused.load(std::memory_order_relaxed) != 0;
+    const bool paused = attachment.paused.load(std::memory_order_relaxed);
     const Duration waited{paused ? 0 : now_ns - start_ns};
     const std::uint32_t turn = TurnBit(waited);
     NoteTurn(region, turn);
@@ -287,8 +296,8 @@ void Agent::ReadMessages(Attachment& attachment) {
     if (command == nullptr) continue;
     proto::Ack ack{.sequence = command->sequence, .code = Errc::kInternal, .done = true};
     switch (command->kind) {
-      case proto::CommandKind::kPause: attachment.process().paused.store(1, std::memory_order_relaxed); break;
-      case proto::CommandKind::kResume: attachment.process().paused.store(0, std::memory_order_relaxed); break;
+      case proto::CommandKind::kPause: attachment.SetPaused(true); break;
+      case proto::CommandKind::kResume: attachment.SetPaused(false); break;
       case proto::CommandKind::kDetach: attachment.dropped.store(true, std::memory_order_relaxed); break;
       case proto::CommandKind::kEvict:
       case proto::CommandKind::kDrain:

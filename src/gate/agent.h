@@ -118,6 +118,9 @@ class Agent {
   /// below. `now_ns`: CLOCK_MONOTONIC, just read. Every ticket with an attachment must be passed to Leave or Withdraw.
   /// `attach_wait` limits the wait for the daemon's answer. A caller outside a frame of the program may wait longer.
   Ticket Arrive(std::int64_t now_ns, Duration attach_wait = kAttachWait) noexcept;
+  /// For a process that may pass no gate for long: attaches if an attempt is due, reads the daemon's messages, and
+  /// notices that the daemon has closed the connection. Does not wait for a place.
+  void StayAttached(std::int64_t now_ns) noexcept;
   /// The pace in force now.
   [[nodiscard]] static Pace PaceOf(const Ticket& ticket) noexcept;
   /// Sleeps until `until_ns`, or until the requested interval differs from `interval_ns`. Returns the time. The death

@@ -15,6 +15,17 @@
 
 namespace weir::gate {
 
+void Agent::StayAttached(std::int64_t now_ns) noexcept {
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      if (current_) static_cast<void>(StillThere(*current_, now_ns, /*look_at_socket=*/true));
+    }
+    if (const Ticket ticket = ArriveNow(now_ns, kAttachWait); ticket.attachment != nullptr) Withdraw(ticket);
+  } catch (...) {  // out of memory: the next call tries again
+  }
+}
+
 // Does not hold the mutex while it sleeps. Of several threads that wait here, the first one that wakes up after an
 // attempt is due asks for a place.
 Ticket Agent::AwaitPlace(Duration attach_wait) {

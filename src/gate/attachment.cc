@@ -14,7 +14,7 @@ void Attachment::RingDoorbell() const {
 bool Attachment::TryReserve(std::int64_t cost_ns) {
   proto::VgpuRegion& region = vgpu();
   const auto mode = static_cast<proto::GateMode>(region.mode.load(std::memory_order_acquire));
-  if (mode == proto::GateMode::kPaused || process().paused.load(std::memory_order_relaxed) != 0) return false;
+  if (mode == proto::GateMode::kPaused || paused.load(std::memory_order_relaxed)) return false;
   if (mode == proto::GateMode::kOpen) {
     region.allowance_ns.fetch_sub(cost_ns, std::memory_order_relaxed);
     return true;
@@ -29,13 +29,13 @@ bool Attachment::TryReserve(std::int64_t cost_ns) {
 
 void Attachment::Push(const proto::Record& record) {
   proto::ProcessRegion& region = process();
-  const std::uint64_t head = region.head.load(std::memory_order_relaxed);
   if (head - region.tail.load(std::memory_order_acquire) >= proto::kRingRecords) {
     region.records_dropped.fetch_add(1, std::memory_order_relaxed);
+    region.head.store(head, std::memory_order_release);  // if it was overwritten: the daemon goes on from there
     return;
   }
   region.records[head % proto::kRingRecords] = record;
-  region.head.store(head + 1, std::memory_order_release);
+  region.head.store(++head, std::memory_order_release);
 }
 
 }  // namespace weir::gate

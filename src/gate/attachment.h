@@ -4,12 +4,22 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "platform/shared_memory.h"
 #include "proto/attach_messages.h"
 #include "proto/gate_layout.h"
 
 namespace weir::gate {
+
+/// Changes a number of this process and shows it to the daemon. The shared word is not read: a kernel that is native
+/// code of an executor can write to it, and what it has overwritten is right again after the next change.
+template <typename Value>
+void Show(Value& number, std::type_identity_t<Value> more, std::atomic<Value>& shown) {
+  number += more;
+  shown.store(number, std::memory_order_seq_cst);
+}
+inline constexpr std::uint32_t kMinusOne = ~std::uint32_t{0};
 
 /// The connection to the daemon, and the shared memory of the gate.
 struct Attachment {
@@ -25,6 +35,12 @@ struct Attachment {
   std::int64_t users = 0;            // open tickets and the agent itself; guarded by the agent's mutex
   std::atomic<bool> dropped{false};  // the agent has given it up
 
+  // What the words of the process region show (Show). Guarded by the agent's mutex, but for `paused`.
+  std::uint32_t waiting = 0, in_flight = 0;
+  std::int64_t reserved_ns = 0, gpu_ns_total = 0;
+  std::uint64_t head = 0;
+  std::atomic<bool> paused{false};  // between a `pause` message and its `resume`
+
   [[nodiscard]] proto::VgpuRegion& vgpu() const { return *vgpu_mapping.As<proto::VgpuRegion>(); }
   [[nodiscard]] proto::ProcessRegion& process() const { return *process_mapping.As<proto::ProcessRegion>(); }
 
@@ -33,6 +49,10 @@ struct Attachment {
     return (vgpu().doorbell_wanted.load(std::memory_order_seq_cst) & point) != 0;
   }
   void RingDoorbell() const;
+  void SetPaused(bool now) {
+    paused.store(now, std::memory_order_relaxed);
+    process().paused.store(now ? 1 : 0, std::memory_order_relaxed);
+  }
   /// Takes `cost_ns` from the allowance if the gate lets this process pass now.
   bool TryReserve(std::int64_t cost_ns);
   /// Appends a record; if the ring is full, drops and counts it. The agent's mutex must be held: one producer at a

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -95,6 +97,26 @@ TEST(ExecutorRegion, BeginsWithWhatWasPublishedAndGrantedBefore) {
   EXPECT_EQ(two.executor().doorbell_wanted, proto::kRingAtEnd);
   EXPECT_EQ(two.executor().heartbeat_ns, 42);
   EXPECT_EQ(two.gate().AllowanceNs(), 8 * kMs);
+}
+
+TEST(ExecutorRegion, IsMendedWithAHeartbeat) {
+  TwoRegions two;
+  two.gate().Publish({.mode = proto::GateMode::kGated, .cap_ppm = 7, .memory_limit_slots = 5});
+  two.gate().WantDoorbell(proto::kRingAtEntry);
+  const std::uint32_t order = two.gate().memory_order();
+  two.gate().Beat(42);
+  EXPECT_EQ(two.gate().memory_order(), order) << "nothing was damaged";
+  std::memset(static_cast<void*>(&two.executor()), 0xFF, offsetof(proto::VgpuRegion, wake_word));
+  two.gate().Beat(43);
+  EXPECT_EQ(proto::HeaderFault(two.executor().header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes), nullptr);
+  EXPECT_EQ(two.executor().mode, static_cast<std::uint32_t>(proto::GateMode::kGated));
+  EXPECT_EQ(two.executor().cap_ppm, 7U);
+  EXPECT_EQ(two.executor().memory_limit_slots, 5U);
+  EXPECT_EQ(two.executor().doorbell_wanted, proto::kRingAtEntry);
+  EXPECT_EQ(two.executor().heartbeat_ns, 43);
+  EXPECT_EQ(two.gate().memory_order(), order + 2) << "an executor may have read a false order";
+  EXPECT_EQ(two.executor().memory_order, order + 2);
+  EXPECT_EQ(two.program().memory_order, order + 2);
 }
 
 TEST(ExecutorRegion, WhatIsSpentOfOneIsTakenFromTheOther) {

@@ -195,11 +195,9 @@ class VgpuGate {
   void Detach(ProcessId id);
   [[nodiscard]] const std::map<ProcessId, std::unique_ptr<ProcessGate>>& processes() const { return processes_; }
 
-  /// Renews the heartbeat, by which agents see that the daemon lives.
-  void Beat(std::int64_t now_ns) {
-    beat_ns_ = now_ns;
-    InBoth([now_ns](proto::VgpuRegion& page) { page.heartbeat_ns.store(now_ns, std::memory_order_relaxed); });
-  }
+  /// Renews the heartbeat, by which agents see that the daemon lives. Also writes the header and the controls again
+  /// where a tenant has overwritten them.
+  void Beat(std::int64_t now_ns);
   void Publish(const Controls& controls);
   /// Whether the memory of the vGPU's executors is elastic, as last published.
   [[nodiscard]] bool memory_elastic() const { return published_.memory_elastic; }
@@ -255,6 +253,9 @@ class VgpuGate {
   /// A word of the memory table for a process, plus 1, set to zero; 0: it gets none.
   std::uint32_t FreeMemoryWord(proto::Api api);
   void WriteControls(proto::VgpuRegion& page, bool memory) const;
+  [[nodiscard]] bool HoldsControls(const proto::VgpuRegion& page) const;
+  [[nodiscard]] bool HoldsMemoryOrder(const proto::VgpuRegion& page) const;
+  void Mend(proto::VgpuRegion& page) const;
   std::int64_t TakeSpent(Shared& shared);
   Result<proto::Hello> ReadHello(int connection, const platform::Peer& peer, const Places& places) const;
   [[nodiscard]] Status HasPlace(const platform::Peer& peer, const Places& places) const;

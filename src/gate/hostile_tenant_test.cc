@@ -223,6 +223,27 @@ TEST_F(HostileTenant, ExtremeFiguresDoNotOverflow) {
   }
 }
 
+TEST_F(HostileTenant, ARegionThatItOverwroteIsMendedForAllWhoShareIt) {
+  RawClient client(path_);
+  ASSERT_TRUE(client.Attach());
+  host_.With(
+      [](VgpuGate& gate) { gate.Publish({.cap_ppm = 50'000, .memory_limit_slots = 5, .memory_elastic = true}); });
+  Agent earlier(path_, proto::Api::kGl, "earlier");
+  ASSERT_TRUE(WaitUntil([&earlier] { return testing::PresentFrame(earlier); }));
+  for (const int byte : {0, 0xFF, 0x5A}) {
+    std::memset(static_cast<void*>(&client.vgpu()), byte, sizeof(proto::VgpuRegion));
+    ExpectServed();
+    EXPECT_TRUE(WaitUntil([&earlier] { return testing::PresentFrame(earlier); })) << earlier.last_error();
+    EXPECT_EQ(proto::HeaderFault(client.vgpu().header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes), nullptr);
+    EXPECT_EQ(client.vgpu().mode, static_cast<std::uint32_t>(proto::GateMode::kOpen));
+    EXPECT_EQ(client.vgpu().cap_ppm, 50'000U);
+    EXPECT_EQ(client.vgpu().messages_sent, 0U);
+    EXPECT_EQ(client.vgpu().doorbell_wanted, 0U);
+    EXPECT_EQ(earlier.memory_order().limit, 5U);
+    EXPECT_TRUE(earlier.memory_order().elastic);
+  }
+}
+
 TEST_F(HostileTenant, ItsDescriptorsDoNotLetItResizeRegions) {
   RawClient client(path_);
   ASSERT_TRUE(client.Attach());

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages from the daemon to the processes behind its gates.
+#include <cstring>
+
+#include "gate/attachment.h"
 #include "tests/harness/gate_fixture.h"
 
 namespace weir::gate {
@@ -58,6 +61,31 @@ TEST_F(Gate, APauseReachesAProcessThatIsWaitingAlready) {
   LeaveNow(agent, presenter.ticket(), 0);
 }
 
+// A kernel that is native code of its executor can write to the words that the executor shows the daemon.
+TEST_F(Gate, OverwrittenWordsOfItsProcessRegionHoldNoProcess) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  for (const int byte : {0, 0xFF, 0x5A}) {
+    const Ticket ticket = agent.Arrive(platform::NowNs());
+    ASSERT_NE(ticket.attachment, nullptr);
+    std::memset(static_cast<void*>(&ticket.attachment->process()), byte, sizeof(proto::ProcessRegion));
+    agent.Withdraw(ticket);
+    EXPECT_TRUE(Present(agent, 5)) << byte;
+    EXPECT_EQ(host().InFlight(), 0U) << byte;
+    EXPECT_EQ(host().ReservedNs(), 0) << byte;
+    host().Drain();
+    EXPECT_TRUE(Present(agent, 5)) << byte;
+    EXPECT_EQ(host().Drain().frames.size(), 1U) << byte;
+    CloseGate();
+    const Presenter presenter(agent);
+    EXPECT_TRUE(WaitUntil([this] { return host().Waiting() == 1; })) << byte;
+    host().SetMode(GateMode::kOpen);
+    EXPECT_TRUE(WaitUntil([&] { return presenter.passed(); })) << byte;
+    LeaveNow(agent, presenter.ticket(), 0);
+    host().Drain();
+  }
+}
+
 TEST_F(Gate, AnAgentRefusesUnsupportedCommands) {
   Agent agent = MakeAgent();
   ASSERT_TRUE(Attach(agent));
@@ -81,6 +109,21 @@ TEST_F(Gate, ADetachedProcessGoesOnUnthrottledAndComesBack) {
   host().SetMode(GateMode::kOpen);
   EXPECT_TRUE(PresentUntilAttached(agent));
   EXPECT_EQ(agent.attach_count(), 2u);
+}
+
+TEST_F(Gate, AProcessThatPassesNoGateStaysAttached) {
+  Agent agent = MakeAgent();
+  ASSERT_TRUE(Attach(agent));
+  host().LeaveAcksUnread();
+  Tell(host(), CommandKind::kPause);
+  agent.StayAttached(platform::NowNs());
+  EXPECT_EQ(NextAck(host()).sequence, 1U);
+  host().With([](VgpuGate& gate) { gate.Detach(gate.processes().begin()->first); });
+  EXPECT_TRUE(WaitUntil([&] {
+    agent.StayAttached(platform::NowNs());
+    return agent.attach_count() == 2;
+  }));
+  EXPECT_EQ(host().Processes(), 1U);
 }
 
 TEST_F(Gate, AWaitingProcessThatIsDetachedPasses) {

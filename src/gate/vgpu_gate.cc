@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 
 #include "gate/host.h"
@@ -149,6 +150,7 @@ Result<ProcessGate*> VgpuGate::Welcome(platform::Fd connection, ProcessId id, co
   if (!shared) return Refuse(std::move(connection), shared.error());
   proto::InitHeader(region->mapping.As<proto::ProcessRegion>()->header, proto::kProcessRegionMagic,
                     proto::kProcessRegionBytes, id.value);
+  Beat(beat_ns_);  // the region may be damaged, and an agent refuses a wrong header
   const std::uint32_t word = *shared == &programs_ ? FreeMemoryWord(hello->api) : 0;
   region->mapping.As<proto::ProcessRegion>()->memory_word.store(word, std::memory_order_relaxed);
   const proto::Welcome welcome{id_.value, id.value, proto::kVgpuRegionBytes, proto::kProcessRegionBytes, device_cpus_};
@@ -183,6 +185,47 @@ void VgpuGate::Publish(const Controls& controls) {
   published_ = controls;
   InBoth([this, memory](proto::VgpuRegion& page) { WriteControls(page, memory); });
   Wake();
+}
+
+void VgpuGate::Beat(std::int64_t now_ns) {
+  beat_ns_ = now_ns;
+  bool memory_holds = true;
+  InBoth([&](const proto::VgpuRegion& page) { memory_holds = memory_holds && HoldsMemoryOrder(page); });
+  if (!memory_holds) {
+    memory_order_ += 2;  // a new order, so that an executor that has read a false one reads this one
+    InBoth([this](proto::VgpuRegion& page) { WriteControls(page, /*memory=*/true); });
+  }
+  InBoth([this](proto::VgpuRegion& page) { Mend(page); });
+}
+
+/// Whether the controls are as published, but for those of memory.
+bool VgpuGate::HoldsControls(const proto::VgpuRegion& page) const {
+  return page.mode.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(published_.mode) &&
+         page.frame_interval_ns.load(std::memory_order_relaxed) == published_.frame_interval_ns &&
+         page.frame_sync.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(published_.frame_sync) &&
+         page.frame_start.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(published_.frame_start) &&
+         page.cap_ppm.load(std::memory_order_relaxed) == published_.cap_ppm;
+}
+
+bool VgpuGate::HoldsMemoryOrder(const proto::VgpuRegion& page) const {
+  return page.memory_order.load(std::memory_order_relaxed) == memory_order_ &&
+         page.memory_limit_slots.load(std::memory_order_relaxed) == published_.memory_limit_slots &&
+         page.memory_elastic.load(std::memory_order_relaxed) == (published_.memory_elastic ? 1U : 0U) &&
+         page.memory_here_slots.load(std::memory_order_relaxed) == published_.memory_here_slots &&
+         page.memory_max_slots.load(std::memory_order_relaxed) == published_.memory_max_slots;
+}
+
+/// Writes the heartbeat, and those of the daemon's other words that are not as it has left them.
+void VgpuGate::Mend(proto::VgpuRegion& page) const {
+  proto::RegionHeader header{};
+  proto::InitHeader(header, proto::kVgpuRegionMagic, proto::kVgpuRegionBytes, id_.value);
+  if (std::memcmp(&page.header, &header, sizeof header) != 0) std::memcpy(&page.header, &header, sizeof header);
+  if (!HoldsControls(page)) WriteControls(page, /*memory=*/false);
+  if (page.doorbell_wanted.load(std::memory_order_relaxed) != doorbell_wanted_)
+    page.doorbell_wanted.store(doorbell_wanted_, std::memory_order_seq_cst);
+  if (page.messages_sent.load(std::memory_order_relaxed) != messages_sent_)
+    page.messages_sent.store(messages_sent_, std::memory_order_release);
+  page.heartbeat_ns.store(beat_ns_, std::memory_order_relaxed);
 }
 
 /// `memory`: also the words of elastic memory, which have changed.

@@ -297,7 +297,7 @@ struct ProcessRegion {
   AtomicU32 in_flight;        // threads between the gate and the end of their present
   AtomicI64 reserved_ns;      // reserved and not yet settled; the daemon returns it when the process dies
   AtomicU32 meter;            // MeterKind
-  AtomicU32 paused;           // 1 between a `pause` message and its `resume`
+  AtomicU32 paused;           // 1 between a `pause` message and its `resume`; shown only
   AtomicU64 records_dropped;  // the ring was full
   AtomicI64 gpu_ns_total;     // settled so far
   AtomicU64 work_items;       // executors (1.4): work-items of launches that wait for the device or run on it

@@ -288,6 +288,16 @@ class Mapped(hostile.Hostile):
         out, _ = self.other.communicate(timeout=e2e.PATIENCE)
         self.assertEqual((self.other.returncode, "wrong 0" in out), (0, True), out)
 
+    def test_a_tenant_whose_kernel_wrote_into_its_gate_computes_again_and_is_charged(self):
+        for kind, value in [(kind, value) for kind in OF_THE_GATE for value in ("0", "-1", "noise")]:
+            self.scribble(kind, value)
+            self.computes_again(f"{kind}, {value}")
+            charged = self.node.vgpu("mine")["totals"]["gpu_ns"]
+            self.computes_again(f"{kind}, {value}")
+            self.assertGreater(self.node.vgpu("mine")["totals"]["gpu_ns"], charged, f"{kind}, {value}: it is charged")
+            self.others_are_well()
+            self.delete()
+
 
 if __name__ == "__main__":
     hostile.main()

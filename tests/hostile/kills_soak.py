@@ -95,7 +95,6 @@ class Soak:
         self.wrong = []
         self.killed = []  # (when, what)
         self.next_run = {KERNELS: 0, LARGE: 0}
-        self.without_analyzer = set()  # tenants whose next launch in parts may fail
         self.not_started = 0
 
     @staticmethod
@@ -145,11 +144,7 @@ class Soak:
             command = [*on_vgpu, PARTS, str(LARGE_MEMORY // MIB), "rounds", str(LARGE_ROUNDS)]
         else:
             command = [*on_vgpu, *compute]
-        self.programs[tenant] = program = Program(tenant, command, environment, seconds)
-        if tenant in self.without_analyzer:
-            # An executor learns from a failed request that its analyzer has ended, and starts another for the next one.
-            self.without_analyzer.remove(tenant)
-            program.excused.add("weir-analyzer")
+        self.programs[tenant] = Program(tenant, command, environment, seconds)
 
     def reap(self):
         for tenant, program in list(self.programs.items()):
@@ -271,8 +266,6 @@ class Soak:
         signal.pidfd_send_signal(process, signal.SIGKILL)
         select.select([process], [], [])  # its sockets are closed
         os.close(process)
-        if kind == "weir-analyzer":
-            self.without_analyzer.add(tenant)
         self.kills[kind] += 1
         self.killed.append((time.time(), f"{kind} of {tenant}" if tenant else kind))
         if kind == "daemon":

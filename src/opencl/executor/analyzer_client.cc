@@ -27,6 +27,11 @@ Result<AnalyzerClient::Answer> AnalyzerClient::Ask(const kernel::AnalysisRequest
     return found->answer;
   }
   auto answer = AskProcess(request);
+  if (!answer && answer.error().code == Errc::kUnavailable) {
+    // It was killed, maybe long before this request. A source that ends it ends the next one, too, and gets the error.
+    process_.reset();
+    answer = AskProcess(request);
+  }
   if (!answer) {
     if (answer.error().code != Errc::kInvalidArgument) process_.reset();
     return answer;

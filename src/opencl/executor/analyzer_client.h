@@ -25,7 +25,7 @@ class AnalyzerClient {
 
   using Answer = std::shared_ptr<const kernel::ProgramAnalysis>;
   /// Analyses each combination of source and options only once. Errors: those of weir-analyzer, and those that keep it
-  /// from answering. The next request restarts it.
+  /// from answering. If it has ended, it is started again once for this request; after another error, for the next one.
   Result<Answer> Ask(const kernel::AnalysisRequest& request);
   /// Starts a request in the background. A later Ask for the same program finds the answer, or waits for the rest of
   /// the time. Does nothing if too many requests are pending.

@@ -232,6 +232,7 @@ Status Server::Run(int stop) {
     const std::int64_t now_ns = platform::NowNs();
     pending_.DropLate(InstantFromNs(now_ns));
     Tick(now_ns);
+    agent_.StayAttached(now_ns);  // the daemon ends an executor that has lost its gate
     if (!keeper_) TellWhatIsMade();
     agent_.ReportUse(shared_->work_items->load(std::memory_order_relaxed), shared_->quota->used(),
                      shared_->quota->refused());
