@@ -30,15 +30,17 @@ constexpr std::int64_t kFirstPredictionNs = 1'000'000;
 /// Counts this thread as waiting while the object lives. Locks the agent's mutex.
 class Waiting {
  public:
-  Waiting(platform::Mutex& mutex, Attachment& attachment) : mutex_(mutex), attachment_(attachment) { Add(1); }
-  ~Waiting() { Add(kMinusOne); }
+  Waiting(platform::Mutex& mutex, Attachment& attachment) : mutex_(mutex), attachment_(attachment) {
+    Add(1, std::memory_order_seq_cst);
+  }
+  ~Waiting() { Add(kMinusOne, std::memory_order_relaxed); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
-  void Add(std::uint32_t more) {
+  void Add(std::uint32_t more, std::memory_order order) {
     const Lock lock(mutex_);
-    Show(attachment_.waiting, more, attachment_.process().waiting);
+    Show(attachment_.waiting, more, attachment_.process().waiting, order);
   }
   platform::Mutex& mutex_;
   Attachment& attachment_;
@@ -134,7 +136,7 @@ void Agent::Enter(Ticket& ticket, std::int64_t now_ns) noexcept {
     Show(attachment.reserved_ns, ticket.reserved_ns, attachment.process().reserved_ns);
     // Sequentially consistent here and in the daemon (ProcessGate::Count): either the daemon sees this work in flight,
     // or this thread sees that the daemon wants the doorbell.
-    Show(attachment.in_flight, 1, attachment.process().in_flight);
+    Show(attachment.in_flight, 1, attachment.process().in_flight, std::memory_order_seq_cst);
   }
   if (attachment.DoorbellWanted(proto::kRingAtEntry)) attachment.RingDoorbell();
   ticket.entered = true;

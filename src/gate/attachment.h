@@ -15,9 +15,10 @@ namespace weir::gate {
 /// Changes a number of this process and shows it to the daemon. The shared word is not read: a kernel that is native
 /// code of an executor can write to it, and what it has overwritten is right again after the next change.
 template <typename Value>
-void Show(Value& number, std::type_identity_t<Value> more, std::atomic<Value>& shown) {
+void Show(Value& number, std::type_identity_t<Value> more, std::atomic<Value>& shown,
+          std::memory_order order = std::memory_order_relaxed) {
   number += more;
-  shown.store(number, std::memory_order_seq_cst);
+  shown.store(number, order);
 }
 inline constexpr std::uint32_t kMinusOne = ~std::uint32_t{0};
 
