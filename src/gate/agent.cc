@@ -235,6 +235,7 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
     const std::uint32_t word = region.wake_word.load(std::memory_order_acquire);
     {
       const Lock lock(mutex_);
+      Show(attachment.waiting, 0, attachment.process().waiting);  // again, in case it was overwritten
       if (region.messages_sent.load(std::memory_order_acquire) != attachment.messages_seen) ReadMessages(attachment);
       if (!StillThere(attachment, now_ns, slice_over)) {
         region.allowance_ns.fetch_sub(ticket.reserved_ns, std::memory_order_relaxed);  // Leave settles it
@@ -257,7 +258,7 @@ void Agent::Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns) {
   if (region.allowance_ns.load(std::memory_order_relaxed) > 0) WakeNext(region);
 }
 
-bool Agent::StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket) {
+bool Agent::StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket, bool passing) {
   if (attachment.dropped.load(std::memory_order_relaxed)) {
     if (current_.get() == &attachment) Drop(false);
     return false;
@@ -265,7 +266,7 @@ bool Agent::StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at
   const bool stale = now_ns - attachment.vgpu().heartbeat_ns.load(std::memory_order_relaxed) > kHeartbeatStaleNs;
   const bool suspicious = stale || look_at_socket;
   if (!suspicious || (!stale && !SocketClosed(attachment.socket.get()))) return true;
-  if (current_.get() == &attachment) Drop(true);
+  if (current_.get() == &attachment) Drop(/*count_fail_open=*/passing);
   return false;
 }
 

@@ -216,7 +216,8 @@ class Agent {
   void Drop(bool count_fail_open);
   void ReadMessages(Attachment& attachment);
   /// False: the daemon is gone. The attachment was dropped then, and the caller continues unthrottled.
-  bool StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket);
+  /// `passing`: it is about to pass, so that this counts as a fail-open.
+  bool StillThere(Attachment& attachment, std::int64_t now_ns, bool look_at_socket, bool passing = true);
   void Wait(Attachment& attachment, Ticket& ticket, std::int64_t now_ns);
   /// Updates what frames with unknown GPU time are charged, and the prediction. Requires the lock.
   std::int64_t Keep(Attachment& attachment, int unknown, std::int64_t gpu_ns);

@@ -19,7 +19,11 @@ void Agent::StayAttached(std::int64_t now_ns) noexcept {
   try {
     {
       const std::lock_guard lock(mutex_);
-      if (current_) static_cast<void>(StillThere(*current_, now_ns, /*look_at_socket=*/true));
+      if (current_) {
+        ShowAgain(*current_);
+        // Nothing passes without the gate because of what is seen now.
+        static_cast<void>(StillThere(*current_, now_ns, /*look_at_socket=*/true, /*passing=*/false));
+      }
     }
     if (const Ticket ticket = ArriveNow(now_ns, kAttachWait); ticket.attachment != nullptr) Withdraw(ticket);
   } catch (...) {  // out of memory: the next call tries again

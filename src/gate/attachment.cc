@@ -27,6 +27,16 @@ bool Attachment::TryReserve(std::int64_t cost_ns) {
   return false;
 }
 
+void ShowAgain(Attachment& attachment) {
+  proto::ProcessRegion& shown = attachment.process();
+  Show(attachment.waiting, 0, shown.waiting);
+  Show(attachment.in_flight, 0, shown.in_flight);
+  Show(attachment.reserved_ns, 0, shown.reserved_ns);
+  Show(attachment.gpu_ns_total, 0, shown.gpu_ns_total);
+  Show(attachment.head, 0, shown.head);
+  attachment.SetPaused(attachment.paused.load(std::memory_order_relaxed));
+}
+
 void Attachment::Push(const proto::Record& record) {
   proto::ProcessRegion& region = process();
   if (head - region.tail.load(std::memory_order_acquire) >= proto::kRingRecords) {

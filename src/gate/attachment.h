@@ -20,6 +20,8 @@ void Show(Value& number, std::type_identity_t<Value> more, std::atomic<Value>& s
   number += more;
   shown.store(number, order);
 }
+/// Shows all numbers of a process again, in case they were overwritten. The agent's mutex must be held.
+void ShowAgain(struct Attachment& attachment);
 inline constexpr std::uint32_t kMinusOne = ~std::uint32_t{0};
 
 /// The connection to the daemon, and the shared memory of the gate.

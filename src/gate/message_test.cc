@@ -68,7 +68,8 @@ TEST_F(Gate, OverwrittenWordsOfItsProcessRegionHoldNoProcess) {
   for (const int byte : {0, 0xFF, 0x5A}) {
     const Ticket ticket = agent.Arrive(platform::NowNs());
     ASSERT_NE(ticket.attachment, nullptr);
-    std::memset(static_cast<void*>(&ticket.attachment->process()), byte, sizeof(proto::ProcessRegion));
+    proto::ProcessRegion& region = ticket.attachment->process();
+    std::memset(static_cast<void*>(&region), byte, sizeof(proto::ProcessRegion));
     agent.Withdraw(ticket);
     EXPECT_TRUE(Present(agent, 5)) << byte;
     EXPECT_EQ(host().InFlight(), 0U) << byte;
@@ -79,6 +80,8 @@ TEST_F(Gate, OverwrittenWordsOfItsProcessRegionHoldNoProcess) {
     CloseGate();
     const Presenter presenter(agent);
     EXPECT_TRUE(WaitUntil([this] { return host().Waiting() == 1; })) << byte;
+    region.waiting = 0;
+    EXPECT_TRUE(WaitUntil([this] { return host().Waiting() == 1; })) << "it is shown again: " << byte;
     host().SetMode(GateMode::kOpen);
     EXPECT_TRUE(WaitUntil([&] { return presenter.passed(); })) << byte;
     LeaveNow(agent, presenter.ticket(), 0);

@@ -189,11 +189,11 @@ void VgpuGate::Publish(const Controls& controls) {
 
 void VgpuGate::Beat(std::int64_t now_ns) {
   beat_ns_ = now_ns;
-  bool memory_holds = true;
-  InBoth([&](const proto::VgpuRegion& page) { memory_holds = memory_holds && HoldsMemoryOrder(page); });
-  if (!memory_holds) {
+  if (executors_.exists() && !HoldsMemoryOrder(executors_.page())) {
     memory_order_ += 2;  // a new order, so that an executor that has read a false one reads this one
     InBoth([this](proto::VgpuRegion& page) { WriteControls(page, /*memory=*/true); });
+  } else if (!HoldsMemoryOrder(programs_.page())) {
+    WriteControls(programs_.page(), /*memory=*/true);  // programs carry out no orders
   }
   InBoth([this](proto::VgpuRegion& page) { Mend(page); });
 }
