@@ -35,7 +35,7 @@ const char* NameOf(OversellNote::Kind kind) {
 }
 
 std::string Words(const SalesOffer& offer) {
-  const std::string sold = fmt::format("{:.0f} % is sold", offer.sold * 100);
+  std::string sold = fmt::format("{:.0f} % is sold", offer.sold * 100);
   const std::string load =
       offer.load_span > Duration{0} ? fmt::format("of the last {:.0f} s was up to", SecondsOf(offer.load_span)) : "is";
   switch (offer.limit) {
