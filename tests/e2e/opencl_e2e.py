@@ -81,6 +81,27 @@ class OpenCl(OpenClTenants):
         code, out, err = self.run_to_end(at_work(0.5), "a")
         self.assertEqual((code, "wrong 0" in out), (0, True), err)
 
+    def test_an_executor_that_does_not_attach_again_is_ended(self):
+        self.node.create("a")
+        program = self.start(at_work(), "a", stderr=subprocess.DEVNULL)
+        self.wait_busy("a")
+        executor = executors_of(self.node, "a")[0]
+        attach = os.path.join(self.node.run_dir, "vgpu/a.sock")
+        os.rename(attach, attach + ".away")  # it finds no daemon
+        fail_opens = self.node.vgpu("a")["totals"]["fail_opens"]
+        os.kill(self.node.process.pid, signal.SIGSTOP)
+        try:
+            time.sleep(3)  # without a heartbeat for a second, the executor gives its gate up
+        finally:
+            os.kill(self.node.process.pid, signal.SIGCONT)
+        e2e.wait_for(lambda: "the executor of 'a' has lost its gate" in self.node.log_text(), "it is ended")
+        self.assertGreater(self.node.vgpu("a")["totals"]["fail_opens"], fail_opens, "it computed without a gate")
+        self.assertEqual(program.wait(e2e.PATIENCE), 2)
+        self.assertFalse(os.path.exists(f"/proc/{executor}"))
+        os.rename(attach + ".away", attach)
+        code, out, err = self.run_to_end(at_work(0.5), "a")
+        self.assertEqual((code, "wrong 0" in out), (0, True), err)
+
     def test_a_daemon_ends_executors_of_the_former_one_with_their_vgpu(self):
         self.node.create("a")
         program = self.start(at_work(), "a", stderr=subprocess.DEVNULL)
