@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words for decisions. The engine decides with typed values; who shows a decision asks for its text here.
+// The text of decisions. The engine makes decisions as typed values. The daemon takes their text from here when it logs
+// them.
 #pragma once
 
 #include <string>

@@ -34,13 +34,14 @@ void ShowAgain(Attachment& attachment) {
   Show(attachment.reserved_ns, 0, shown.reserved_ns);
   Show(attachment.gpu_ns_total, 0, shown.gpu_ns_total);
   Show(attachment.head, 0, shown.head);
+  Show(attachment.records_dropped, 0, shown.records_dropped);
   attachment.SetPaused(attachment.paused.load(std::memory_order_relaxed));
 }
 
 void Attachment::Push(const proto::Record& record) {
   proto::ProcessRegion& region = process();
   if (head - region.tail.load(std::memory_order_acquire) >= proto::kRingRecords) {
-    region.records_dropped.fetch_add(1, std::memory_order_relaxed);
+    Show(records_dropped, 1, region.records_dropped);
     region.head.store(head, std::memory_order_release);  // if it was overwritten: the daemon goes on from there
     return;
   }

@@ -41,7 +41,7 @@ struct Attachment {
   // What the words of the process region show (Show). Guarded by the agent's mutex, but for `paused`.
   std::uint32_t waiting = 0, in_flight = 0;
   std::int64_t reserved_ns = 0, gpu_ns_total = 0;
-  std::uint64_t head = 0;
+  std::uint64_t head = 0, records_dropped = 0;
   std::atomic<bool> paused{false};  // between a `pause` message and its `resume`
 
   [[nodiscard]] proto::VgpuRegion& vgpu() const { return *vgpu_mapping.As<proto::VgpuRegion>(); }
